@@ -7,12 +7,12 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from holdfast.cli.credentials import KEY_VARIABLE, SECRET_VARIABLE
-from holdfast.settings import FILE_VARIABLE, setting_names, variable_of
+from holdfast.cli.arguments.credentials import KEY_VARIABLE, SECRET_VARIABLE
+from holdfast.config.settings import FILE_VARIABLE, get_variable_name, list_setting_names
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 
-OURS = {variable_of(name) for name in setting_names()} | {
+OURS = {get_variable_name(name) for name in list_setting_names()} | {
     FILE_VARIABLE,
     KEY_VARIABLE,
     SECRET_VARIABLE,

@@ -1,10 +1,11 @@
 """Holdfast: the state layer for agents and event-driven services.
 
-What a system needs to declare itself and to run is importable from here: `from holdfast import Table, Entity, Attr,
-attr, Key, pattern, Rate, Component, System, Stores`. The rest has its own front doors: `holdfast.errors` for what
-can go wrong, `holdfast.stores` for the engines, `holdfast.wire` for DynamoDB's protocol.
+Everything that a system needs to declare itself and run is importable from here: `from holdfast import Table,
+Entity, Attr, attr, Key, pattern, Rate, Component, System, Stores`. The rest is in named packages:
+`holdfast.core.errors` for the errors, `holdfast.stores` for the engines, `holdfast.wire` for DynamoDB's
+protocol.
 
-Names are fetched when first used, so that a program that needs only an engine does not load the model.
+Names are imported on first use, so that a program that needs only an engine does not load the model.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_ROOMS = ("holdfast.model", "holdfast.runtime")
+_EXPORTING_MODULES = ("holdfast.model", "holdfast.runtime")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":  # asked for by `from holdfast import *` alone
-        return [each for room in _ROOMS for each in import_module(room).__all__]
+    if name == "__all__":  # used by `from holdfast import *`
+        return [each for path in _EXPORTING_MODULES for each in import_module(path).__all__]
     if not name.startswith("_"):
-        for room in _ROOMS:
-            module = import_module(room)
+        for path in _EXPORTING_MODULES:
+            module = import_module(path)
             if name in module.__all__:
                 return getattr(module, name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

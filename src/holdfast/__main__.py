@@ -1,4 +1,4 @@
-"""`python -m holdfast` is `holdfast`."""
+"""Entry point of `python -m holdfast`, the same as the command `holdfast`."""
 
 from __future__ import annotations
 

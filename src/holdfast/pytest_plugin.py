@@ -1,7 +1,7 @@
-"""The pytest fixture `holdfast_dynamodb`: boto3 on a fresh engine in memory, for the length of one test.
+"""The pytest fixture `holdfast_dynamodb`: boto3 on a fresh in-memory engine, for the duration of one test.
 
-pytest loads this by its entry point in every suite that runs where Holdfast is installed, so it stands outside
-`holdfast.boto3` and imports nothing: only a test that asks for the fixture pays for boto3, or needs it at all.
+pytest loads this module by its entry point in every suite where Holdfast is installed. So it is outside
+`holdfast.boto3` and imports nothing: only a test that uses the fixture needs boto3.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def holdfast_dynamodb() -> Iterator[BlockingTables]:
-    """Every boto3 client of DynamoDB and its streams is answered in this process; yields the engine."""
+    """Serve every boto3 client of DynamoDB and its streams in this process; yield the engine."""
     from holdfast.boto3 import in_process
 
     with in_process() as tables:

@@ -1,4 +1,4 @@
-"""What an operator may set, by environment variables. Read once by whoever starts the system, and passed down."""
+"""The gateway's settings, from environment variables. Loaded once at startup and passed down."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.errors import SettingsError
-from holdfast.variables import values_of
+from holdfast.config.env import read_env
+from holdfast.core.errors import SettingsError
 
 PREFIX: Final = "PAGW_"
 
-# Of each number: the least, the default, the most.
+# Minimum, default and maximum of each number.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "idempotency_hours": (24, 48, 48),
-    # Requests of a tenant in a minute; single tenants may have another number in PAGW_TENANT_LIMITS.
+    # Requests per tenant and minute. PAGW_TENANT_LIMITS overrides it for single tenants.
     "rate_limit": (1, 600, 1_000_000),
-    # How long a synchronous answer is waited for; the guide wants one within 15 seconds.
+    # Longest wait for a synchronous answer. The PAS guide requires one within 15 seconds.
     "answer_wait_s": (0, 13, 14),
     "retention_years": (6, 7, 100),
     "bundle_bytes_max": (1_000, 25_000_000, 200_000_000),
-    # From when a request that does not move is stuck.
+    # A request without progress for this long is stuck.
     "stuck_minutes": (1, 30, 10_000),
 }
 SWITCHES: Final[Mapping[str, bool]] = {
-    # pagw.aws.dynamodb.enabled: without it a client's keys are neither asked for nor kept.
+    # pagw.aws.dynamodb.enabled: if off, idempotency keys are neither required nor stored.
     "idempotency": True,
-    # Webhooks may go to addresses of this machine and of private networks: for sandboxes alone.
+    # Allow webhooks to loopback and private addresses, for sandboxes only.
     "private_targets": False,
 }
 TEXTS: Final[Mapping[str, str]] = {
-    # Where the tokens of clients come from: the address of the issuer's keys, its name, and ours.
+    # The issuer of clients' tokens: address of its keys, its name, and the expected audience.
     "jwks_url": "",
     "token_issuer": "",
     "token_audience": "pagw",
-    # Where payers call back, and what a CapabilityStatement says that we are.
+    # The gateway's public address, for payers' callbacks and the CapabilityStatement.
     "public_url": "http://127.0.0.1:8080",
     "tenant_limits": "",
 }
@@ -43,7 +43,7 @@ TEXTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class PagwSettings:
-    """One field per variable: `rate_limit` is PAGW_RATE_LIMIT."""
+    """The settings. One field per variable: `rate_limit` is PAGW_RATE_LIMIT."""
 
     idempotency_hours: int = RANGES["idempotency_hours"][1]
     rate_limit: int = RANGES["rate_limit"][1]
@@ -61,24 +61,27 @@ class PagwSettings:
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> PagwSettings:
+        """Read the settings from the environment. Raise `SettingsError` for an invalid one."""
         environ = os.environ if environ is None else environ
-        values = values_of(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
+        values = read_env(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
         settings = cls(**values)
-        settings.limit_of("")
+        settings.get_tenant_limit("")
         return settings
 
-    def limit_of(self, tenant: str) -> int:
-        """How many requests a tenant may make in a minute: `acme=1200,zenith=60` names those with another number."""
+    def get_tenant_limit(self, tenant: str) -> int:
+        """Return the tenant's requests per minute: from PAGW_TENANT_LIMITS (`acme=1200,zenith=60`), else the
+        default.
+        """
         for each in filter(None, (part.strip() for part in self.tenant_limits.split(","))):
             name, _, number = each.partition("=")
             if not (name and number.isascii() and number.isdigit() and int(number) > 0):
                 raise SettingsError(
-                    f"PAGW_TENANT_LIMITS has {each!r}: write tenant=number, with commas between several."
+                    f"Invalid PAGW_TENANT_LIMITS entry {each!r}: expected tenant=number, separated by commas."
                 )
             if name == tenant:
                 return int(number)
         return self.rate_limit
 
 
-def variable_of(name: str) -> str:
+def get_variable_name(name: str) -> str:
     return PREFIX + name.upper()

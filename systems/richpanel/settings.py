@@ -1,7 +1,8 @@
-"""What an operator may set, by environment variables: how long things are kept, and whether the audit is written.
+"""Settings from environment variables: retention times, limits, and whether to write the audit and the
+archive.
 
-Read once by whoever starts the system, and passed down. Each has a range: a lifetime that is too long is refused as
-one that is too short, because both break a promise.
+The process reads them once at start and passes them down. Each number has a range: a lifetime that is too
+long is refused like one that is too short, because both break a promise.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.variables import values_of
+from holdfast.config.env import read_env
 
 PREFIX: Final = "RP_MW_"
 DAY_S: Final = 86400
 
-# Of each number: the least, the default, the most.
+# For each number: minimum, default, maximum.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
-    # A record outlives the message it is of: 4 days in the queue, 14 among the dead letters, and 4 in the queue again.
+    # A record must outlive its message: 4 days in the queue, 14 in the dead-letter queue, 4 in the queue
+    # again.
     "idempotency_days": (23, 30, 365),
     "state_days": (1, 90, 365),
-    # A cap for privacy policies: whatever `state_days` says, no state is kept longer.
+    # A cap for privacy policies, whatever `state_days` says.
     "state_days_max": (1, 365, 365),
     "pending_flow_days": (7, 14, 30),
     "audit_days": (1, 60, 3650),
@@ -29,17 +31,19 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "replies_max": (1, 3, 20),
     "reply_pause_s": (60, 6 * 3600, 30 * DAY_S),
     "order_attempts_max": (1, 2, 5),
-    # Calls that all workers together may make at the help desk in half a minute; 0 leaves it to the help desk.
+    # Help desk calls of all workers in half a minute; 0 leaves the limit to the help desk.
     "calls_max": (0, 0, 100_000),
 }
 SWITCHES: Final[Mapping[str, bool]] = {"audit": True, "archive": False}
-# The variable that `holdfast up` sets to the sandbox where nobody has said where the help desk is.
+# `holdfast up` sets this variable to the sandbox if the operator has not set it.
 HELPDESK_VARIABLE: Final = "RICHPANEL_HELPDESK_URL"
 
 
 @dataclass(frozen=True)
 class RichpanelSettings:
-    """One field per variable: `idempotency_days` is RP_MW_IDEMPOTENCY_DAYS, `helpdesk_url` RICHPANEL_HELPDESK_URL."""
+    """One field per variable: `idempotency_days` is RP_MW_IDEMPOTENCY_DAYS, `helpdesk_url`
+    RICHPANEL_HELPDESK_URL.
+    """
 
     idempotency_days: int = RANGES["idempotency_days"][1]
     state_days: int = RANGES["state_days"][1]
@@ -52,26 +56,31 @@ class RichpanelSettings:
     order_attempts_max: int = RANGES["order_attempts_max"][1]
     calls_max: int = RANGES["calls_max"][1]
     audit: bool = SWITCHES["audit"]
-    # The replay archive keeps texts, and so is off unless somebody wants it.
+    # The replay archive stores texts, so an operator must switch it on.
     archive: bool = SWITCHES["archive"]
-    # Where the help desk and the shop are.
+    # The address of the help desk and the shop.
     helpdesk_url: str = ""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> RichpanelSettings:
+        """Read the settings from `environ`, by default the process environment. Raise `SettingsError` if one
+        is invalid.
+        """
         environ = os.environ if environ is None else environ
-        values = values_of(PREFIX, environ, numbers=RANGES, switches=SWITCHES)
+        values = read_env(PREFIX, environ, numbers=RANGES, switches=SWITCHES)
         return cls(**values, helpdesk_url=environ.get(HELPDESK_VARIABLE, ""))
 
     @property
-    def state_kept_days(self) -> int:
+    def state_retention_days(self) -> int:
+        """The retention of conversation states: `state_days`, capped by `state_days_max`."""
         return min(self.state_days, self.state_days_max)
 
     @property
-    def customer_days(self) -> int:
-        """How long it is known who wrote in a conversation: longer than anything that is found by it."""
-        return max(self.idempotency_days, self.state_kept_days, self.audit_days) + 1
+    def customer_retention_days(self) -> int:
+        """The retention of customer links: longer than everything found through them."""
+        return max(self.idempotency_days, self.state_retention_days, self.audit_days) + 1
 
 
-def variable_of(name: str) -> str:
+def get_variable_name(name: str) -> str:
+    """Return the environment variable of a setting."""
     return PREFIX + name.upper()

@@ -1,4 +1,4 @@
-"""What an operator may set, by environment variables. Read once by whoever starts the system, and passed down."""
+"""Settings of Trip Cortex, from environment variables. Read once at startup and passed down."""
 
 from __future__ import annotations
 
@@ -7,53 +7,53 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.errors import SettingsError
-from holdfast.variables import values_of
-from holdfast.web.party_addresses import party_address
-from tripcortex.model import AUDIT_YEARS, OPTIONS_CAP, OPTIONS_MAX
+from holdfast.config.env import read_env
+from holdfast.core.errors import SettingsError
+from holdfast.web.external_addresses import validate_address
+from tripcortex.model.entities import AUDIT_YEARS, OPTIONS_CAP, OPTIONS_MAX
 
 PREFIX: Final = "TRIPCORTEX_"
 BEDROCK: Final = "bedrock"
 
-# Of each number: the least, the default, the most.
+# Each number: minimum, default, maximum.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
-    # How long an employee may think about options, and about a question of the planner's.
+    # Time limit for the employee to choose an option or to answer the planner's question.
     "choice_minutes": (1, 30, 1_440),
     "options_max": (1, OPTIONS_MAX, OPTIONS_CAP),
     "audit_years": (1, AUDIT_YEARS, 30),
     "request_chars_max": (20, 2_000, 20_000),
-    # How many bookings an employee may begin in a minute: each is kept for good.
+    # Bookings an employee may start in a minute: each is kept permanently.
     "requests_a_minute": (1, 20, 1_000),
     "policy_bytes_max": (1_000, 50_000_000, 500_000_000),
     "policy_pages_max": (1, 2_000, 20_000),
-    # Consecutive failures that open the portal's circuit, and how long it rests then.
+    # Consecutive failures that open the portal's circuit, and how long it stays open.
     "circuit_threshold": (1, 5, 1_000),
     "circuit_recovery_s": (1, 60, 86_400),
-    # How much dearer an offer may have become between choice and booking, in percent.
+    # Accepted price increase between choice and booking, in percent.
     "price_tolerance_percent": (0, 5, 100),
 }
 SWITCHES: Final[Mapping[str, bool]] = {
-    # Without a passage above the threshold: the strictest rules, or a stop.
+    # If no passage is above the threshold: fail (true) or apply the strictest rules (false).
     "stop_without_policy": False,
 }
 TEXTS: Final[Mapping[str, str]] = {
-    # Who issues employees' tokens (Clerk): the address of its keys, its name, and ours.
+    # The issuer of employees' tokens (Clerk): URL of its keys, `iss` claim, and the expected `aud` claim.
     "jwks_url": "",
     "token_issuer": "",
     "token_audience": "tripcortex",
-    # Whose administrators are ours, and the pages in whose name a browser may ask; with commas between several.
+    # The organisation whose admins are trusted, and the accepted `azp` claims (web origins), comma-separated.
     "organisation": "",
     "authorized_parties": "",
-    # The portal, and the page that a person is sent to where it cannot be used by a program.
+    # The portal's API, and its website for people when the API is not available.
     "portal_url": "",
     "portal_web_url": "https://travel-portal.invalid",
-    # Where other processes of ours reach this one, to hand a message to a connection that it holds.
+    # URL under which the other processes reach this one, to post to a connection that it holds.
     "node_url": "",
-    # Who has the roles that a policy's approvers are named by: `line-manager=emp-7,travel-desk=emp-9`.
+    # Employees who hold the approver roles of the policies: `line-manager=emp-7,travel-desk=emp-9`.
     "approvers": "",
     "planner": "sentences",
     "embedding": "local",
-    # Where Bedrock is, for those of them that ask it: a region, or `bedrock+https://…` with an endpoint.
+    # Bedrock, if the planner or the embedding uses it: a region, or `bedrock+https://…` with an endpoint.
     "bedrock": "bedrock://us-east-1",
 }
 ADDRESSES: Final = ("portal_url", "portal_web_url", "node_url")
@@ -65,7 +65,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class TripCortexSettings:
-    """One field per variable: `choice_minutes` is TRIPCORTEX_CHOICE_MINUTES."""
+    """The settings. One field per variable: `choice_minutes` is TRIPCORTEX_CHOICE_MINUTES."""
 
     choice_minutes: int = RANGES["choice_minutes"][1]
     options_max: int = RANGES["options_max"][1]
@@ -93,47 +93,50 @@ class TripCortexSettings:
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> TripCortexSettings:
+        """Read the settings from the environment. Raise `SettingsError` if one is invalid."""
         environ = os.environ if environ is None else environ
-        values = values_of(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
+        values = read_env(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
         for name, choices in CHOICES.items():
             if values[name] not in choices:
                 raise SettingsError(
-                    f"{variable_of(name)} = {values[name]!r} cannot be: write {' or '.join(choices)}."
+                    f"Invalid {get_variable_name(name)}={values[name]!r}: expected {' or '.join(choices)}."
                 )
         if not values["bedrock"].startswith(("bedrock://", "bedrock+http://", "bedrock+https://")):
             raise SettingsError(
-                f"{variable_of('bedrock')} = {values['bedrock']!r} is no place: write bedrock://us-east-1, or "
-                "bedrock+https:// and an endpoint."
+                f"Invalid {get_variable_name('bedrock')}={values['bedrock']!r}: expected bedrock://REGION, "
+                "such as "
+                "bedrock://us-east-1, or bedrock+https:// and an endpoint."
             )
         for name in ADDRESSES:
             if values[name]:
-                values[name] = _address(name, values[name])
+                values[name] = _parse_address(name, values[name])
         settings = cls(**values)
-        _ = settings.people
+        _ = settings.approvers_by_role
         return settings
 
     @property
-    def people(self) -> dict[str, str]:
-        """Who has which role."""
+    def approvers_by_role(self) -> dict[str, str]:
+        """Return the employee id of each approver role."""
         found: dict[str, str] = {}
         for each in filter(None, (part.strip() for part in self.approvers.split(","))):
             role, _, employee_id = (part.strip() for part in each.partition("="))
             if not (role and employee_id):
                 raise SettingsError(
-                    f"{variable_of('approvers')} has {each!r}: write role=employee, with commas between several."
+                    f"Invalid {get_variable_name('approvers')}: expected role=employee, comma-separated, got "
+                    f"{each!r}."
                 )
             found[role] = employee_id
         return found
 
 
-def _address(name: str, value: str) -> str:
+def _parse_address(name: str, value: str) -> str:
     try:
-        return party_address(value)
+        return validate_address(value)
     except ValueError as error:
         raise SettingsError(
-            f"{variable_of(name)} {error}: give an address, as https://travel.example.com."
+            f"{get_variable_name(name)} {error}. Set a URL such as https://travel.example.com."
         ) from None
 
 
-def variable_of(name: str) -> str:
+def get_variable_name(name: str) -> str:
     return f"{PREFIX}{name.upper()}"

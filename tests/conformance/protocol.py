@@ -1,8 +1,8 @@
 """A tiny client of DynamoDB's JSON protocol that sends exactly what it is given, and words for what it expects.
 
-boto3 checks a request before it leaves, so refusals of malformed requests can only be seen from here. `Raw.call`
-is what most tests need; `Raw.refusal` and `Raw.answer` are the two halves of it with the status checked;
-`Raw.send` leaves every header to the caller. Requests are really signed, with the credentials every
+boto3 checks a request before it leaves, so refusals of malformed requests can only be seen from here. `RawPsycopg.call`
+is what most tests need; `RawPsycopg.refusal` and `RawPsycopg.answer` are the two halves of it with the status checked;
+`RawPsycopg.send` leaves every header to the caller. Requests are really signed, with the credentials every
 conformance run uses, so that an endpoint which verifies signatures can be tested as well.
 
 Regions of AWS differ in how they word a few refusals (a leading "1 validation error detected: ", the smallest

@@ -19,16 +19,16 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Host, Mount
 
-from agenticpm import SYSTEM
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from agenticpm.sandbox.outlook import OutlookSandbox, outlook_app
-from agenticpm.sandbox.resend import ResendSandbox, resend_app
-from holdfast import Stores, open_stores, prepare
-from holdfast.cli.commands.run import system_app
-from holdfast.clock import RunClock
-from holdfast.settings import Settings
-from holdfast.web import serving
-from holdfast.web.staging import environment, quiet
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
+from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_stores, provision
+from holdfast.cli.commands.run import build_system_app
+from holdfast.config.settings import Settings
+from holdfast.core.clock import RunClock
+from holdfast.web import serve_in_thread
+from holdfast.web.demo_env import patch_environ, silence_loggers
 
 NAME: Final = "agenticpm"
 JIRA: Final = {
@@ -103,7 +103,7 @@ class Stage:
 
     async def run(self, component: str, schedule: str) -> None:
         """Run a schedule of a component once, as a worker process does."""
-        [found] = [each for each in SYSTEM.component(component).schedules if each.name == schedule]
+        [found] = [each for each in SYSTEM.get_component(component).schedules if each.name == schedule]
         await found.run(self.stores.for_component(component))
 
     async def change(self, service: str, path: str, body: Any = None, *, method: str = "POST") -> None:
@@ -148,18 +148,18 @@ async def open_stage(data: Path, clock_file: Path, begins: float) -> AsyncIterat
     clock = RunClock(clock_file, start=begins)
     jira = JiraSandbox(clock=clock, email=JIRA["email"], api_token=JIRA["api_token"])
     # The sandbox's API cannot add a project.
-    jira.desk.add_project("WEB", "Website")
-    jira.desk.add_project("QUIET", "Nothing happens here")
+    jira.data.add_project("WEB", "Website")
+    jira.data.add_project("QUIET", "Nothing happens here")
     outlook = OutlookSandbox(clock=clock, secret=OUTLOOK["client_secret"])
     resend = ResendSandbox(clock=clock)
     apps: list[BaseRoute] = [
-        Host(HOSTS["jira"]["host"], jira_app(jira)),
-        Host(HOSTS["outlook"]["host"], outlook_app(outlook)),
-        Mount("/", resend_app(resend)),
+        Host(HOSTS["jira"]["host"], build_jira_app(jira)),
+        Host(HOSTS["outlook"]["host"], build_outlook_app(outlook)),
+        Mount("/", build_resend_app(resend)),
     ]
     async with AsyncExitStack() as stack:
-        stack.enter_context(quiet(*LOGGERS))
-        url = stack.enter_context(serving(Starlette(routes=apps)))
+        stack.enter_context(silence_loggers(*LOGGERS))
+        url = stack.enter_context(serve_in_thread(Starlette(routes=apps)))
         variables = {
             "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
             "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
@@ -172,10 +172,10 @@ async def open_stage(data: Path, clock_file: Path, begins: float) -> AsyncIterat
             "HTTP_PROXY": url,
             "NO_PROXY": "127.0.0.1",
         }
-        stack.enter_context(environment(variables, without=["AGENTICPM_", "http_proxy", "no_proxy"]))
+        stack.enter_context(patch_environ(variables, without=["AGENTICPM_", "http_proxy", "no_proxy"]))
         stores = await stack.enter_async_context(open_stores(SYSTEM, Settings.load()))
-        await prepare(stores, SYSTEM)
-        transport = httpx2.ASGITransport(app=system_app(SYSTEM, stores, component="api"))
+        await provision(stores, SYSTEM)
+        transport = httpx2.ASGITransport(app=build_system_app(SYSTEM, stores, component="api"))
         api = httpx2.AsyncClient(base_url="http://localhost", transport=transport)
         # To load certificates for each test takes longer than the rest of it.
         sandboxes = httpx2.AsyncClient(base_url=url, verify=False)

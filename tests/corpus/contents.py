@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast import Entity, Stores, Table, declaration_of
-from holdfast.errors import ItemUnreadable
+from holdfast import Entity, Stores, Table, get_declaration
+from holdfast.core.errors import ItemUnreadable
 from holdfast.operations.tables import Scan
 from holdfast.operations.values import Item
 
@@ -44,7 +44,7 @@ async def unused_attributes(stores: Stores, tables: Iterable[Table]) -> list[str
     for table in tables:
         stored = {name for item in await items_of(stores, table) for name in item}
         for entity in table.entities:
-            names = {each.stored for each in declaration_of(entity).attributes.values()}
+            names = {each.stored_name for each in get_declaration(entity).attributes.values()}
             unused += [f"{entity.__name__}.{name}" for name in sorted(names - stored)]
     return unused
 

@@ -11,18 +11,19 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import open_stores, prepare
-from holdfast.cli.commands.run import system_app
+from holdfast import open_stores, provision
+from holdfast.cli.commands.run import build_system_app
+from holdfast.config.settings import Settings
 from holdfast.operations.queues import Redrive
-from holdfast.settings import Settings
-from holdfast.web import serving
-from holdfast.web.staging import environment, quiet
-from richpanel import SYSTEM, patterns
-from richpanel.model import CustomerLink, IdempotencyRecord, Kind, events
-from richpanel.orders import email_sha256
-from richpanel.parties import make_client
-from richpanel.sandbox import Sandbox, sandbox_app
+from holdfast.web import serve_in_thread
+from holdfast.web.demo_env import patch_environ, silence_loggers
+from richpanel.demo.sandbox import Sandbox, build_sandbox_app
+from richpanel.domain.orders import hash_email
+from richpanel.integrations.clients import make_client
+from richpanel.model import patterns
+from richpanel.model.entities import CustomerLink, IdempotencyRecord, RecordKind, events
 from richpanel.settings import RichpanelSettings
+from richpanel.system import SYSTEM
 from tests.acceptance.richpanel.stage import EMAIL, ORDER, SECRET, SECRET_VARIABLE, START, SetClock, Stage
 
 NAME: Final = "richpanel"
@@ -43,11 +44,11 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str | None], Any], Callable[[Any], st
         lambda entry: str(entry.place),
     ),
     "span": (
-        lambda after: patterns.AUDIT.span("long", START - A_DAY, START + A_DAY, 4, after),
+        lambda after: patterns.AUDIT.between("long", START - A_DAY, START + A_DAY, 4, after),
         lambda entry: str(entry.place),
     ),
     "conversations of a customer": (
-        lambda after: patterns.conversations_of_customer(email_sha256(EMAIL)).page(3, after),
+        lambda after: patterns.conversations_of_customer(hash_email(EMAIL)).page(3, after),
         lambda row: str(row[CustomerLink.conversation_id]),
     ),
     "customers of a conversation": (
@@ -57,7 +58,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str | None], Any], Callable[[Any], st
     "records of a kind": (
         lambda after: (
             IdempotencyRecord.scan(reason="A test asks for them in pages")
-            .where(IdempotencyRecord.kind == Kind.action, IdempotencyRecord.act_until.missing())
+            .where(IdempotencyRecord.kind == RecordKind.action, IdempotencyRecord.act_until.not_exists())
             .page(7, after)
         ),
         lambda record: str(record.event_id),
@@ -110,8 +111,8 @@ class CorpusStage(Stage):
     async def redrive(self) -> int:
         """Move the dead letters back into the queue; return how many."""
         environment = self.stores.environment
-        names = events.physical_name(environment, dead=True), events.physical_name(environment)
-        moved: int = await self.stores.engines.of("queues").run(Redrive(*names))
+        names = events.physical_name(environment, dead_letter=True), events.physical_name(environment)
+        moved: int = await self.stores.engines.get("queues").run(Redrive(*names))
         return moved
 
     def references(self, conversation: str) -> list[str]:
@@ -136,20 +137,20 @@ async def open_stage(data: Path, begins: float) -> AsyncIterator[CorpusStage]:
     clock = SetClock()
     clock.advance(begins - clock.now())
     sandbox = Sandbox(clock=clock)
-    sandbox.shop.take(ORDER)
+    sandbox.shop.add_order(ORDER)
     variables = variables_of(data)
     async with AsyncExitStack() as stack:
-        stack.enter_context(quiet(*LOGGERS))
-        stack.enter_context(environment(variables))
-        url = stack.enter_context(serving(sandbox_app(sandbox)))
+        stack.enter_context(silence_loggers(*LOGGERS))
+        stack.enter_context(patch_environ(variables))
+        url = stack.enter_context(serve_in_thread(build_sandbox_app(sandbox)))
         stores = await stack.enter_async_context(open_stores(SYSTEM, Settings.load(), clock=clock))
-        await prepare(stores, SYSTEM)
+        await provision(stores, SYSTEM)
         desk = await stack.enter_async_context(make_client(url, ""))
         door, api = [
             await stack.enter_async_context(
                 httpx2.AsyncClient(
                     base_url="http://localhost",
-                    transport=httpx2.ASGITransport(app=system_app(SYSTEM, stores, component=component)),
+                    transport=httpx2.ASGITransport(app=build_system_app(SYSTEM, stores, component=component)),
                 )
             )
             for component in ("ingress", "api")

@@ -1,4 +1,4 @@
-"""Wait until workers have nothing left to do, with a clock that moves only while they all wait for it."""
+"""Wait until the workers of this event loop have nothing left to do. The clock moves only while they all wait for it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,37 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
+from holdfast.runtime.workers.consumer import QueueConsumer
+from holdfast.runtime.workers.scheduler import _run_once
 
 LOOK_S: Final = 0.05
-LOOKS_MAX: Final = 600
-# After so many looks at the same work everybody waits for a time to come.
+LOOKS_MAX: Final = 2_400
+# After so many looks at the same work, with no worker busy, all workers wait for a later time.
 QUIET_LOOKS: Final = 15
 JUMP_S: Final = 20.0
+# The coroutines that handle the messages of a queue and run a schedule.
+WORK: Final = frozenset({QueueConsumer._process_lane.__code__, _run_once.__code__})
 
 
 async def settle(clock: RunClock, left: Callable[[], Awaitable[Any]]) -> None:
-    """Return when `left` returns nothing. Move the clock on whenever what it returns has stayed the same for a while."""
+    """Return when `left` returns nothing. Advance the clock whenever its result has stayed the same for a while and no
+    worker is busy: on a slow machine the lease of a busy worker would expire, and another would repeat its work.
+    """
     seen: Any = None
     quiet = 0
     for _ in range(LOOKS_MAX):
         now = await left()
         if not now:
             return
-        quiet = quiet + 1 if now == seen else 0
+        quiet = quiet + 1 if now == seen and not _is_any_worker_busy() else 0
         seen = now
         if quiet == QUIET_LOOKS:
             clock.advance(JUMP_S)
             quiet = 0
         await asyncio.sleep(LOOK_S)
     raise AssertionError(f"This is still to do: {seen}")
+
+
+def _is_any_worker_busy() -> bool:
+    return any(getattr(task.get_coro(), "cr_code", None) in WORK for task in asyncio.all_tasks())

@@ -16,8 +16,8 @@ from typing import Final
 import apsw
 import pytest
 
-from holdfast.clock import RunClock
-from holdfast.settings import SECRET_VARIABLE_PREFIX, Settings
+from holdfast.config.settings import SECRET_VARIABLE_PREFIX, Settings
+from holdfast.core.clock import RunClock
 from tests.corpus import database
 
 CLOCK: Final = "clock"
@@ -53,8 +53,8 @@ def kept_secrets(*names: str) -> dict[str, str]:
 
 def use_secrets(patch: pytest.MonkeyPatch, sandbox: ModuleType, secrets: Mapping[str, str]) -> None:
     """Let the stage of a system, which sets the secrets of its `sandbox`, set those of the data instead."""
-    variables = sandbox.variables
-    patch.setattr(sandbox, "variables", lambda *given: {**variables(*given), **secrets})
+    build = sandbox.build_variables
+    patch.setattr(sandbox, "build_variables", lambda *given: {**build(*given), **secrets})
 
 
 def copy_folder(source: Path, target: Path, *, url: str, schema: str) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agenticpm import integrations, projects, snapshots
-from agenticpm.patterns import LEASE_S
+from agenticpm.model import integration_settings, projects, snapshots
+from agenticpm.model.patterns import LEASE_S
 from holdfast import open_cipher
-from holdfast.web.sandboxes import Faults
+from holdfast.web.sandbox_faults import Faults
 from tests.corpus.agenticpm_stage import JIRA, NAME, OUTLOOK, Stage, Step, open_stage
 from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
 
@@ -93,14 +93,14 @@ async def corpus(anyio_backend: str, request: pytest.FixtureRequest, tmp_path: P
     notes = load_notes(release, NAME)
     unpack(release / f"{NAME}{SUFFIX}", tmp_path / "data")
     async with open_stage(tmp_path / "data", tmp_path / "clock", notes["begins"]) as stage:
-        stage.outlook._age = notes["outlook_age"]
+        stage.outlook._generation = notes["outlook_age"]
         for step in notes["steps"]:
             await stage.replay(Step(**step))
         stage.clock.advance(notes["at"] - stage.clock.now())
         yield Corpus(stage, notes)
 
 
-# --- what was kept -----------------------------------------------------------------------------------------------
+# --- what was kept ------------------------------------------------------------------------------------------
 
 
 async def test_a_cursor_gives_the_rest_of_its_list_and_is_made_the_same_again(corpus: Corpus) -> None:
@@ -133,10 +133,10 @@ async def test_what_was_last_seen_of_a_tracker_is_read_and_kept_under_the_same_n
     stores = corpus.stage.stores
     for name in ("mcu", "web"):
         project = await projects.get(stores, corpus.notes["projects"][name])
-        pointer = await snapshots.mark(stores, project.id, project.source, snapshots.SNAPSHOT)
-        seen = await snapshots.last_seen(stores, project, pointer)
+        pointer = await snapshots.read_checkpoint(stores, project.id, project.source, snapshots.SNAPSHOT)
+        seen = await snapshots.load_snapshot(stores, project, pointer)
         assert seen is not None and seen.tickets
-        assert await snapshots.keep(stores, project, seen) == pointer.value
+        assert await snapshots.store_snapshot(stores, project, seen) == pointer.value
 
 
 async def test_sealed_credentials_are_used_and_sealed_again(corpus: Corpus) -> None:
@@ -145,15 +145,15 @@ async def test_sealed_credentials_are_used_and_sealed_again(corpus: Corpus) -> N
         await corpus.stage.ask("POST", f"/integrations/{name}/rotate")
         assert (await corpus.stage.ask("POST", f"/integrations/{name}/check"))["health"]["is_ok"], name
     stores, cipher = corpus.stage.stores, open_cipher()
-    assert await integrations.credentials_of(stores, cipher, "jira") == JIRA
-    assert await integrations.credentials_of(stores, cipher, "outlook") == OUTLOOK
-    asana = await integrations.credentials_of(stores, cipher, "asana")
+    assert await integration_settings.load_credentials(stores, cipher, "jira") == JIRA
+    assert await integration_settings.load_credentials(stores, cipher, "outlook") == OUTLOOK
+    asana = await integration_settings.load_credentials(stores, cipher, "asana")
     assert asana["token"] == "the-asana-token-of-the-corpus"
     states = {each["integration"]: each["status"] for each in await corpus.stage.ask("GET", "/integrations")}
     assert states == {"jira": "active", "outlook": "active", "asana": "inactive", "resend": "active"}
 
 
-# --- the loop ----------------------------------------------------------------------------------------------------
+# --- the loop -----------------------------------------------------------------------------------------------
 
 
 async def test_another_loop_takes_the_lease_over_when_it_ends_and_repeats_no_signal(corpus: Corpus) -> None:
@@ -204,7 +204,7 @@ async def test_the_digest_of_a_day_is_prepared_once(corpus: Corpus) -> None:
     assert len(await corpus.stage.items("/projects/global/actions")) == 3
 
 
-# --- actions -----------------------------------------------------------------------------------------------------
+# --- actions ------------------------------------------------------------------------------------------------
 
 
 async def test_actions_of_a_killed_executor_are_finished_and_nothing_is_done_twice(corpus: Corpus) -> None:
@@ -250,7 +250,7 @@ async def test_a_refused_action_is_asked_again_once_a_person_reopens_it(corpus: 
     assert (await corpus.action("outcome_unknown"))["executed"] and len(corpus.mails("Digest")) == 1
 
 
-# --- escalations and artefacts -----------------------------------------------------------------------------------
+# --- escalations and artefacts ------------------------------------------------------------------------------
 
 
 async def test_a_decision_is_logged_and_the_permitted_action_is_done_once(corpus: Corpus) -> None:

@@ -12,17 +12,21 @@ from typing import Any, Final
 
 import pytest
 
-from holdfast import Stores, open_stores, prepare
-from holdfast.errors import ObjectHeld
+from holdfast import Stores, open_stores, provision
+from holdfast.core.errors import ObjectHeld
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.queues import Redrive
-from pagw import SYSTEM, explaining, holds, notices, patterns, replaying, sandbox
-from pagw.auditing import Actor
-from pagw.model import QUEUES, IdempotencyRecord, Tracked, original_bundle, pagw
-from pagw.patterns import CALL_LEASE_S, SUBMISSION_LEASE_S
-from pagw.sandbox.payer_desk import AUTHORIZATION
-from pagw.stage import Stage, staged
-from pagw.statuses import Stage as PipelineStage
+from pagw.api import explain
+from pagw.demo import sandbox
+from pagw.demo.demo_processes import DemoProcesses, open_demo
+from pagw.demo.sandbox.payer_state import AUTHORIZATION
+from pagw.domain.statuses import Stage as PipelineStage
+from pagw.model import notices, patterns
+from pagw.model.audit import Actor
+from pagw.model.entities import QUEUES, IdempotencyRecord, RequestRow, original_bundle, pagw
+from pagw.model.patterns import CALL_LEASE_S, SUBMISSION_LEASE_S
+from pagw.ops import legal_holds, request_replay
+from pagw.system import SYSTEM
 from tests.corpus import database
 from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
 from tests.corpus.settling import settle
@@ -56,7 +60,7 @@ DECISIONS: Final = {"called-back": "denied", "cancellation": "cancelled", "refus
 class Gateway:
     """A gateway on the unpacked data, with fresh sandboxes. The payer remembers what it had done."""
 
-    stage: Stage
+    stage: DemoProcesses
     url: str
     notes: dict[str, Any]
 
@@ -71,7 +75,7 @@ class Gateway:
     def id(self, name: str) -> str:
         return str(self.notes["ids"][name])
 
-    async def request(self, name: str) -> Tracked:
+    async def request(self, name: str) -> RequestRow:
         found = await self.stores.run(patterns.request(self.tenant, self.id(name)))
         assert found is not None, name
         return found
@@ -83,7 +87,7 @@ class Gateway:
 
     async def submit_again(self, name: str) -> tuple[int, str | None]:
         """Repeat a submission under its key; return the status and the id of the request."""
-        answer = await self.stage.ask(
+        answer = await self.stage.request(
             self.tenant, "POST", "/pas/requests", self.notes["bundles"][name], x_idempotency_key=name
         )
         return answer.status_code, answer.json().get("pagwId")
@@ -94,9 +98,9 @@ async def gateway(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterato
     clock = clock_of(folder)
     assert clock.now() == notes["now"]
     async with open_stores(SYSTEM, settings_of(folder, url)) as stores:
-        await prepare(stores, SYSTEM)
-        async with staged(stores, SYSTEM, clock) as stage:
-            stage.payer.desk = WatchfulDesk(clock, folder / SERVICES)
+        await provision(stores, SYSTEM)
+        async with open_demo(stores, SYSTEM, clock) as stage:
+            stage.payer.state = WatchfulDesk(clock, folder / SERVICES)
             stage.payer.callbacks.url = f"{stage.url}/payer-callbacks/{sandbox.PAYER_ID}"
             with connected(url) as connection:
                 for was in notes["clients"]:
@@ -133,7 +137,7 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
             await _check_stored_failures(opened)
             told_before = await _told(opened)
             await _bring_back(opened)
-            async with opened.stage.at_work():
+            async with opened.stage.run_workers():
                 await settle(opened.stage.clock, lambda: _left(opened))
             await _check_requests(opened)
             await _check_payer(opened)
@@ -143,17 +147,17 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     asyncio.run(play())
 
 
-# --- clients -----------------------------------------------------------------------------------------------------
+# --- clients ------------------------------------------------------------------------------------------------
 
 
 async def _check_cursors(opened: Gateway) -> None:
     """Each cursor leads to exactly what followed it, and the first page gives the same cursor again."""
     for kept in (opened.notes["cursors"][name] for name in ("requests", "completed", "audit")):
-        first = (await opened.stage.ask(opened.tenant, "GET", kept["path"])).json()
+        first = (await opened.stage.request(opened.tenant, "GET", kept["path"])).json()
         assert first["cursor"] == kept["cursor"]
         cursor, rest = kept["cursor"], list[str]()
         while cursor is not None:
-            answer = await opened.stage.ask(opened.tenant, "GET", f"{kept['path']}&cursor={cursor}")
+            answer = await opened.stage.request(opened.tenant, "GET", f"{kept['path']}&cursor={cursor}")
             page = answer.json()
             rest += [each[kept["id"]] for each in page["items"]]
             cursor = page["cursor"]
@@ -176,7 +180,7 @@ async def _check_completed_key(opened: Gateway) -> None:
 async def _check_inquiries(opened: Gateway) -> None:
     """A request is found by the keyed hashes of its numbers, with the same answer."""
     for kept in opened.notes["inquiries"]:
-        found = await opened.stage.ask(opened.tenant, "POST", "/fhir/Claim/$inquire", kept["bundle"])
+        found = await opened.stage.request(opened.tenant, "POST", "/fhir/Claim/$inquire", kept["bundle"])
         assert found.json() == kept["answer"]
 
 
@@ -192,7 +196,7 @@ async def _check_claimed_keys(opened: Gateway) -> None:
         assert (record.status, record.attempts) == (OnceStatus.PROCESSED, 2)
 
 
-# --- workers -----------------------------------------------------------------------------------------------------
+# --- workers ------------------------------------------------------------------------------------------------
 
 
 async def _check_stored_failures(opened: Gateway) -> None:
@@ -200,13 +204,13 @@ async def _check_stored_failures(opened: Gateway) -> None:
     assert await unsent(opened.stores) == opened.notes["unsent"]
     assert await queue_lengths(opened.stores) == opened.notes["queues"]
     for name in ("payer-down", "payer-unsure"):
-        found = (await opened.stage.ask(opened.tenant, "GET", f"/pas/requests/{opened.id(name)}")).json()
+        found = (await opened.stage.request(opened.tenant, "GET", f"/pas/requests/{opened.id(name)}")).json()
         assert (found["errorCode"], found["retryCount"]) == ("PartyFailed", 1)
     refused = await opened.record(f"{opened.id('refused')}#payer")
     assert (refused.refused, refused.error) == ("not_changeable", "PartyRefused (not_changeable)")
     for name in opened.notes["ids"]:
         if name != "claimed":
-            await explaining.why(opened.stores.for_component("operator"), opened.id(name))
+            await explain.why(opened.stores.for_component("operator"), opened.id(name))
 
 
 async def _told(opened: Gateway) -> set[str]:
@@ -224,13 +228,14 @@ async def _bring_back(opened: Gateway) -> None:
     assert await patterns.OUTBOX.redrive(opened.stores) == 1
     queue = QUEUES[PipelineStage.request_enricher]
     back = Redrive(
-        source=queue.physical_name(ENVIRONMENT, dead=True), target=queue.physical_name(ENVIRONMENT)
+        source=queue.physical_name(ENVIRONMENT, dead_letter=True), target=queue.physical_name(ENVIRONMENT)
     )
-    assert await opened.stores.engines.of("queues").run(back) == 1
+    assert await opened.stores.engines.get("queues").run(back) == 1
     assert (
-        await replaying.replay(opened.stores, opened.id("refused"), OPERATOR) is PipelineStage.api_connector
+        await request_replay.replay(opened.stores, opened.id("refused"), OPERATOR)
+        is PipelineStage.api_connector
     )
-    assert opened.stage.payer.desk.decide(opened.id("pended")) is not None
+    assert opened.stage.payer.state.decide(opened.id("pended")) is not None
 
 
 async def _left(opened: Gateway) -> Any:
@@ -243,7 +248,7 @@ async def _left(opened: Gateway) -> Any:
 
 async def _check_requests(opened: Gateway) -> None:
     for name in opened.notes["ids"]:
-        trail = await opened.stage.trail(opened.tenant, opened.id(name))
+        trail = await opened.stage.load_trail(opened.tenant, opened.id(name))
         wanted = (ENDS.get(name, "COMPLETED"), DECISIONS.get(name, "approved"))
         assert (trail.request.status, trail.request.decision) == wanted, name
         assert trail.archived == len(trail.audit), name
@@ -283,11 +288,11 @@ async def _check_deliveries(opened: Gateway, told_before: set[str]) -> None:
 
 async def _check_hold(opened: Gateway) -> None:
     """The legal hold keeps the files, until it is lifted."""
-    [hold] = await opened.stores.run(holds.holds())
+    [hold] = await opened.stores.run(legal_holds.holds())
     assert (hold.pagw_id, hold.reason) == (opened.id("completed"), "case 12")
     request = await opened.request("completed")
     delete = original_bundle.delete(created_at=request.created_at, pagw_id=request.pagw_id)
     with pytest.raises(ObjectHeld):
         await opened.stores.run(delete)
-    assert await holds.lift(opened.stores, hold.pagw_id, OPERATOR) >= opened.notes["held_files"]
+    assert await legal_holds.lift_hold(opened.stores, hold.pagw_id, OPERATOR) >= opened.notes["held_files"]
     await opened.stores.run(delete)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InProgress, RateLimited
-from holdfast.guarantees import Claim, OnceStatus, erase, is_intact
-from richpanel import SYSTEM, archive, patterns
-from richpanel.model import IdempotencyRecord
+from holdfast.core.errors import InProgress, RateLimited
+from holdfast.guarantees import Claim, OnceStatus, erase, is_proof_intact
+from richpanel.model import patterns, replay_archive
+from richpanel.model.entities import IdempotencyRecord
+from richpanel.system import SYSTEM
 from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
 from tests.corpus.richpanel_stage import NAME, QUESTIONS, CorpusStage, open_stage
 
@@ -48,7 +49,7 @@ class Corpus:
 
     def webhook(self, conversation: str) -> dict[str, Any]:
         """Return the webhook about the last message of a conversation, as the help desk sent it."""
-        ticket = self.stage.sandbox.desk.ticket(conversation)
+        ticket = self.stage.sandbox.desk.find_ticket(conversation)
         assert ticket is not None
         message = [each for each in ticket.messages if each.author == "customer"][-1]
         return {
@@ -79,7 +80,7 @@ async def corpus(anyio_backend: str, request: pytest.FixtureRequest, tmp_path: P
         yield Corpus(stage, notes)
 
 
-# --- what was kept -----------------------------------------------------------------------------------------------
+# --- what was kept ------------------------------------------------------------------------------------------
 
 
 async def test_a_cursor_gives_the_rest_of_its_pages_and_is_made_the_same_again(corpus: Corpus) -> None:
@@ -110,19 +111,19 @@ async def test_the_archive_is_decrypted_and_an_erasure_finished_when_the_hold_is
     corpus: Corpus,
 ) -> None:
     replay = corpus.stage.stores.for_component("replay")
-    kept = await replay.run(archive.archived("lost", corpus.event_id("lost")))
+    kept = await replay.run(replay_archive.archived("lost", corpus.event_id("lost")))
     assert json.loads(kept.body)["event"]["text"] == "Where is my order #W2378156?"
 
     stores, erased = corpus.stage.stores, corpus.notes["erased"]
-    assert is_intact(erased["proof"])
+    assert is_proof_intact(erased["proof"])
     held = {"conversation_id": "erased", "event_id": erased["event_id"]}
     assert (await erase(SYSTEM, stores, erased["customer"], kind="customer")).deleted == {}
-    await stores.run(archive.replays.hold(False, **held))
+    await stores.run(replay_archive.replays.set_legal_hold(False, **held))
     done = await erase(SYSTEM, stores, erased["customer"], kind="customer")
     assert done.deleted == {"rp-mw-replay-archive": 1, "rp_mw_customers": 1}
 
 
-# --- unfinished work ---------------------------------------------------------------------------------------------
+# --- unfinished work ----------------------------------------------------------------------------------------
 
 
 async def test_queued_and_interrupted_events_are_finished_once_and_in_order(corpus: Corpus) -> None:
@@ -197,7 +198,7 @@ async def test_the_kill_switch_withdraws_a_planned_reply_and_finds_one_that_was_
 async def test_a_customer_who_was_asked_answers_and_is_told(corpus: Corpus) -> None:
     await corpus.stage.says("W2378156", "asked")
     await corpus.stage.work_off()
-    ticket = corpus.stage.sandbox.desk.ticket("asked")
+    ticket = corpus.stage.sandbox.desk.find_ticket("asked")
     assert ticket is not None and "8156" in ticket.messages[-1].text
     state = await corpus.stage.state("asked")
     assert state is not None and state.pending_flow is None and state.last_routed_team == "orders"

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from holdfast import Stores
-from holdfast.guarantees.migration import Phase, migrate, status
-from skymarshal import SYSTEM, patterns, roster
-from skymarshal.model import TABLES, CrewDuty
-from skymarshal.statuses import CrewPosition
+from holdfast.guarantees.table_migration import Phase, get_status, migrate
+from skymarshal.domain.statuses import CrewPosition
+from skymarshal.model import patterns, roster
+from skymarshal.model.entities import TABLES, CrewDuty
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal import stage
 from tests.acceptance.skymarshal.stage import at
 from tests.corpus import write_skymarshal as airline
@@ -86,7 +87,7 @@ async def test_every_pattern_gives_the_same_cursor(opened: Opened) -> None:
 
 
 def test_every_pattern_that_gives_pages_is_asked() -> None:
-    paged = {each.id for each in SYSTEM.patterns if hasattr(each.example(), "page")}
+    paged = {each.id for each in SYSTEM.patterns if hasattr(each.build_example(), "page")}
 
     assert airline.questions().keys() == paged
 
@@ -165,14 +166,14 @@ def _hits(passenger: str) -> Any:
 
 async def test_a_roster_that_moves_is_changed_in_the_old_table_until_it_has_moved(opened: Opened) -> None:
     stores = opened.stores
-    assert not await roster.reads_from_new_table(stores)
+    assert not await roster.is_roster_switched(stores)
     await roster.assign(stores, stage.crew("R-late", "C-9", CrewPosition.CABIN_CREW, at(1), at(10)))
     opened.clock.advance(airline.PACE.lease_seconds)
 
     await migrate(roster.CREW_ROSTER_V2, stores, pace=airline.PACE)
 
-    assert (await status(roster.CREW_ROSTER_V2, stores)).phase is Phase.SWITCHED
-    assert await roster.reads_from_new_table(stores)
+    assert (await get_status(roster.CREW_ROSTER_V2, stores)).phase is Phase.SWITCHED
+    assert await roster.is_roster_switched(stores)
     moved = [each.roster_id for each in await stores.all(CrewDuty.scan(reason="all of it"))]
     assert sorted(moved) == sorted([f"R-{n:02}" for n in range(airline.CREW)] + ["R-late", "R-new"])
     crew = await opened.get("/flights/1/crew")

@@ -14,8 +14,8 @@ from uuid import UUID
 import httpx2
 import pytest
 
-from holdfast import Stores, open_stores, prepare
-from holdfast.errors import CircuitOpen
+from holdfast import Stores, open_stores, provision
+from holdfast.core.errors import CircuitOpen
 from holdfast.guarantees import OnceStatus
 from tests.corpus import database
 from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
@@ -31,18 +31,21 @@ from tests.corpus.write_tripcortex import (
     queue_lengths,
     unsent,
 )
-from tripcortex import SYSTEM, explaining, patterns, sandbox
-from tripcortex.flow import BOOKING
-from tripcortex.knowledge import patterns as policies
-from tripcortex.knowledge.embedding import local_embedding
-from tripcortex.knowledge.ingesting import STALE_S, ingest
-from tripcortex.knowledge.schema import Policy, tripcortex
-from tripcortex.live.notices import NOTICES
-from tripcortex.model import Booking, EmployeeId, PortalCall
-from tripcortex.portal.booking_once import LEASE_S
-from tripcortex.portal.circuit import PortalCircuit
-from tripcortex.sandbox.portal_ledger import ORDER
-from tripcortex.stage import Stage, staged
+from tripcortex.api import explain
+from tripcortex.demo import sandbox
+from tripcortex.demo.demo_processes import DemoProcesses, open_demo_processes
+from tripcortex.demo.sandbox.portal_ledger import ORDER
+from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.purchases import LEASE_S
+from tripcortex.model import patterns
+from tripcortex.model.entities import Booking, EmployeeId, PortalCall
+from tripcortex.model.notices import NOTICES
+from tripcortex.model.policies import patterns as policies
+from tripcortex.model.policies.schema import Policy, tripcortex
+from tripcortex.policies.embedding import build_local_embedding
+from tripcortex.policies.ingestion import STALE_S, ingest
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW
 
 WORKFLOW: Final = "workflow"
 # What had been sold when the data was written, and not recorded.
@@ -59,7 +62,7 @@ FAILURES: Final = {
 class Service:
     """A service on the unpacked data, with fresh sandboxes. The portal remembers what it had sold."""
 
-    stage: Stage
+    stage: DemoProcesses
     notes: dict[str, Any]
 
     @property
@@ -70,7 +73,7 @@ class Service:
         return str(self.notes["ids"][employee])
 
     async def booking(self, employee: str) -> Booking:
-        return await self.stage.booking(employee, self.id(employee))
+        return await self.stage.get_booking(employee, self.id(employee))
 
     async def policy(self, name: str) -> Policy:
         found = await self.stores.run(policies.policy(UUID(self.notes["policies"][name])))
@@ -78,7 +81,7 @@ class Service:
         return found
 
     async def post(self, who: str, path: str, body: dict[str, Any]) -> httpx2.Response:
-        return await self.stage.ask(who, "POST", path, json=body)
+        return await self.stage.request(who, "POST", path, json=body)
 
     async def answer(self, who: str, employee: str, what: str, **body: Any) -> None:
         answer = await self.post(who, f"/bookings/{self.id(employee)}/{what}", body)
@@ -90,8 +93,8 @@ async def service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterato
     clock = clock_of(folder)
     assert clock.now() == notes["now"]
     async with open_stores(SYSTEM, settings_of(folder, url)) as stores:
-        await prepare(stores, SYSTEM)
-        async with staged(stores, SYSTEM, clock, folder / SERVICES, {}) as stage:
+        await provision(stores, SYSTEM)
+        async with open_demo_processes(stores, SYSTEM, clock, folder / SERVICES, {}) as stage:
             yield Service(stage, notes)
 
 
@@ -123,7 +126,7 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
             await _check_stored_failures(opened)
             await _close_circuit(opened)
             await _bring_back(opened)
-            async with opened.stage.at_work():
+            async with opened.stage.run_workers():
                 await settle(opened.stage.clock, lambda: _left(opened))
             await _check_bookings(opened)
             await _check_portal(opened)
@@ -132,17 +135,17 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     asyncio.run(play())
 
 
-# --- employees ---------------------------------------------------------------------------------------------------
+# --- employees ----------------------------------------------------------------------------------------------
 
 
 async def _check_cursors(opened: Service) -> None:
     """Each cursor leads to exactly what followed it, and the first page gives the same cursor again."""
     for kept in opened.notes["cursors"].values():
-        first = (await opened.stage.ask(kept["employee"], "GET", kept["path"])).json()
+        first = (await opened.stage.request(kept["employee"], "GET", kept["path"])).json()
         assert first["cursor"] == kept["cursor"]
         cursor, rest = kept["cursor"], list[str]()
         while cursor is not None:
-            answer = await opened.stage.ask(kept["employee"], "GET", f"{kept['path']}&cursor={cursor}")
+            answer = await opened.stage.request(kept["employee"], "GET", f"{kept['path']}&cursor={cursor}")
             page = answer.json()
             rest += [each[kept["id"]] for each in page["items"]]
             cursor = page["cursor"]
@@ -154,16 +157,21 @@ async def _check_cursors(opened: Service) -> None:
 
 async def _check_passages(opened: Service) -> None:
     """A question finds the same passages by the stored vectors."""
-    tried = await opened.stage.ask(ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION})
+    tried = await opened.stage.request(
+        ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION}
+    )
     assert [each["citation"]["chunk_id"] for each in tried.json()["passages"]] == opened.notes["passages"]
 
 
 async def _check_messages(opened: Service) -> None:
     """Whoever connects is told what was not acknowledged, under the id that it had; the sender adds nothing."""
-    async with opened.stage.at_work(without=(WORKFLOW, "ingester")), opened.stage.phone("offered") as phone:
-        await phone.message("options", opened.id("offered"))
-        await settle(opened.stage.clock, lambda: NOTICES.waiting(opened.stores))
-    assert [each["messageId"] for each in phone.told] == opened.notes["messages"]
+    async with (
+        opened.stage.run_workers(without=(WORKFLOW, "ingester")),
+        opened.stage.open_phone("offered") as phone,
+    ):
+        await phone.wait_for_message("options", opened.id("offered"))
+        await settle(opened.stage.clock, lambda: NOTICES.list_unsent(opened.stores))
+    assert [each["messageId"] for each in phone.messages] == opened.notes["messages"]
     assert not (await opened.stores.all(patterns.unacknowledged(EmployeeId("offered")))).items
 
 
@@ -185,7 +193,7 @@ async def _check_tokens(opened: Service) -> None:
     assert states == ["retrieved", "user_selected", "user_selected"]
 
 
-# --- workers -----------------------------------------------------------------------------------------------------
+# --- workers ------------------------------------------------------------------------------------------------
 
 
 async def _check_stored_failures(opened: Service) -> None:
@@ -200,7 +208,7 @@ async def _check_stored_failures(opened: Service) -> None:
     assert failed.error_message is not None and "fell over it (ValueError)" in failed.error_message
     support = opened.stores.for_component("support")
     for employee in (*SOLD, "confirmed", "retried-0"):
-        await explaining.why(support, opened.id(employee))
+        await explain.explain_booking(support, opened.id(employee))
 
 
 async def _close_circuit(opened: Service) -> None:
@@ -210,29 +218,29 @@ async def _close_circuit(opened: Service) -> None:
     async def call() -> None:
         calls.append("called")
 
-    assert (await circuit.standing(workflow)).state == "open"
+    assert (await circuit.get_circuit(workflow)).state == "open"
     with pytest.raises(CircuitOpen):
         await circuit.call(workflow, call)
     opened.stage.clock.advance(max(circuit.recovery_s, LEASE_S, STALE_S) + 1)
     await circuit.call(workflow, call)
-    assert ((await circuit.standing(workflow)).state, calls) == ("closed", ["called"])
+    assert ((await circuit.get_circuit(workflow)).state, calls) == ("closed", ["called"])
 
 
 async def _bring_back(opened: Service) -> None:
     """Do what operators do: redrive, resume, read a policy again. Nobody bought anything meanwhile."""
     assert _orders(opened) == Counter(opened.id(employee) for employee in (*SOLD, "confirmed"))
-    assert await BOOKING.outbox.redrive(opened.stores) == 1
-    assert await BOOKING.resume(opened.stores, ("parked", opened.id("parked"))) == 1
+    assert await BOOKING_FLOW.outbox.redrive(opened.stores) == 1
+    assert await BOOKING_FLOW.resume(opened.stores, ("parked", opened.id("parked"))) == 1
     failed = await opened.policy("failed")
-    await ingest(opened.stores, failed.id, None, local_embedding())
+    await ingest(opened.stores, failed.id, None, build_local_embedding())
 
 
 async def _left(opened: Service) -> Any:
     """Answer what waits for people; return what is still to do, nothing when all of it is done."""
-    left = await BOOKING.standing(opened.stores)
+    left = await BOOKING_FLOW.list_executions(opened.stores)
     for place in left:
         employee, _, booking_id = place.key.partition("#")
-        booking = await opened.stage.booking(employee, booking_id)
+        booking = await opened.stage.get_booking(employee, booking_id)
         await _answer(opened, employee, booking)
     waiting = [name for name in opened.notes["policies"] if (await opened.policy(name)).status != "ready"]
     queues = [name for name, counts in (await queue_lengths(opened.stores)).items() if any(counts)]

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 from unittest.mock import patch
 
-from agenticpm import artefacts
-from holdfast.web.sandboxes import Faults
+from agenticpm.model import artefacts
+from holdfast.web.sandbox_faults import Faults
 from tests.corpus.agenticpm_stage import JIRA, NAME, OUTLOOK, Stage, open_stage
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.machine_name import remove_machine_name
@@ -63,7 +63,7 @@ async def _write(data: Path, scratch: Path) -> dict[str, Any]:
                 asdict(each) for each in sorted([*stage.steps, *stage.effects()], key=lambda each: each.at)
             ],
             # By this a sandbox of Outlook knows the links that it has given.
-            "outlook_age": stage.outlook._age,
+            "outlook_age": stage.outlook._generation,
             "lists": await _lists(stage, projects),
             "failures": await _failures(stage, projects, first | second),
             **killed,
@@ -109,7 +109,7 @@ async def _project(
     return str(made["id"])
 
 
-# --- the days ----------------------------------------------------------------------------------------------------
+# --- the days -----------------------------------------------------------------------------------------------
 
 
 async def _first_day(stage: Stage, projects: Ids) -> Ids:
@@ -244,7 +244,7 @@ def _day(moment: datetime) -> str:
     return moment.date().isoformat()
 
 
-# --- the kills ---------------------------------------------------------------------------------------------------
+# --- the kills ----------------------------------------------------------------------------------------------
 
 
 async def _kill(stage: Stage, projects: Ids, log: Path, actions: Ids) -> dict[str, Any]:
@@ -278,7 +278,7 @@ async def _killed(stage: Stage, role: Role, death: Death, log: Path) -> None:
     assert result is None, f"the {role} was not killed: {result}"
 
 
-# --- what a client has seen --------------------------------------------------------------------------------------
+# --- what a client has seen ---------------------------------------------------------------------------------
 
 
 async def _held(stage: Stage) -> Ids:

@@ -23,31 +23,33 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Scan, Stores, open_stores, prepare
+from holdfast import Scan, Stores, open_stores, provision
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.queues import DeleteQueue, ReceiveMessages
-from holdfast.runtime.preparation import queue_reports
-from holdfast.web.sandboxes import Faults
-from holdfast.web.staging import until
-from pagw import SYSTEM, holds, notices, patterns
-from pagw.auditing import Actor
-from pagw.fhir import urls
-from pagw.findable import KEY as LOOKUP_KEY
-from pagw.intake import Intake
-from pagw.model import ALL_QUEUES, QUEUES, IdempotencyRecord, pagw
-from pagw.sample_bundles import (
+from holdfast.runtime.system_provisioner import get_queue_reports
+from holdfast.web.demo_env import wait_until
+from holdfast.web.sandbox_faults import Faults
+from pagw.demo.demo_processes import DemoProcesses, open_demo
+from pagw.demo.sample.bundles import (
     PEOPLE,
     PROVIDER_NPIS,
     SampleAttachment,
-    cancel_bundle,
-    inquiry_bundle,
-    request_bundle,
+    build_cancel_bundle,
+    build_inquiry_bundle,
+    build_request_bundle,
 )
-from pagw.sandbox.payer_desk import PayerDesk
-from pagw.sandbox.payer_rules import PENDED_APPROVED, PENDED_DENIED
-from pagw.stage import Stage, staged
-from pagw.statuses import Stage as PipelineStage
-from pagw.statuses import Status
+from pagw.demo.sandbox.payer_rules import PENDED_APPROVED, PENDED_DENIED
+from pagw.demo.sandbox.payer_state import PayerState
+from pagw.domain.fhir import urls
+from pagw.domain.statuses import Stage as PipelineStage
+from pagw.domain.statuses import Status
+from pagw.model import notices, patterns
+from pagw.model.audit import Actor
+from pagw.model.entities import ALL_QUEUES, QUEUES, IdempotencyRecord, pagw
+from pagw.model.lookup import KEY_SECRET as LOOKUP_KEY
+from pagw.ops import legal_holds
+from pagw.system import SYSTEM
+from pagw.workers.intake import Intake
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.snapshot import (
     ENVIRONMENT,
@@ -81,7 +83,7 @@ REPEATED: Final = ("completed", "claimed", "tracked")
 class Writer:
     """The gateway while it is filled, and what the test must know of it."""
 
-    stage: Stage
+    stage: DemoProcesses
     data: Path
     url: str
     # By name: the id of each request, and its bundle under its idempotency key.
@@ -93,12 +95,12 @@ class Writer:
     def stores(self) -> Stores:
         return self.stage.stores
 
-    # --- clients -------------------------------------------------------------------------------------------------
+    # --- clients --------------------------------------------------------------------------------------------
 
     def bundle(self, name: str, code: str = "99213", npi: str = PROVIDER_NPIS[0]) -> dict[str, Any]:
         """Return a new request bundle, and remember it under its idempotency key."""
         number = len(self.bundles)
-        self.bundles[name] = request_bundle(
+        self.bundles[name] = build_request_bundle(
             member=PEOPLE[number % len(PEOPLE)],
             npi=npi,
             items=(code,),
@@ -110,7 +112,7 @@ class Writer:
     async def submit(self, name: str, bundle: dict[str, Any], callback: str | None = None) -> str:
         """Submit a bundle by the native API and return the id of the request."""
         headers = {"x_callback_url": callback} if callback else {}
-        answer = await self.stage.ask(
+        answer = await self.stage.request(
             TENANT, "POST", "/pas/requests", bundle, x_idempotency_key=name, **headers
         )
         assert answer.status_code == 202, answer.text
@@ -118,7 +120,7 @@ class Writer:
         return self.ids[name]
 
     async def get(self, path: str) -> dict[str, Any]:
-        answer = await self.stage.ask(TENANT, "GET", path)
+        answer = await self.stage.request(TENANT, "GET", path)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
@@ -127,29 +129,29 @@ class Writer:
     def callback(self) -> str:
         return f"{self.stage.client_url}/callbacks/{TENANT}"
 
-    # --- workers -------------------------------------------------------------------------------------------------
+    # --- workers --------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def workers(self, *stages: PipelineStage, more: tuple[str, ...] = ()) -> AsyncIterator[Any]:
         names = [each.service for each in stages]
-        async with self.stage.at_work(PUBLISHER, *names, *more) as work:
+        async with self.stage.run_workers(PUBLISHER, *names, *more) as work:
             yield work
 
     async def until_at(self, name: str, stage: PipelineStage, status: Status | None = None) -> None:
         """Wait until the request is at `stage` and all its announcements are with their queues."""
 
         async def is_there() -> bool:
-            found = await self.stage.trail(TENANT, self.ids[name])
+            found = await self.stage.load_trail(TENANT, self.ids[name])
             return (
                 found.request.stage is stage
                 and status in (None, found.request.status)
                 and not any(not each.processed for each in found.outbox)
             )
 
-        await until(is_there, f"{name} at {stage}")
+        await wait_until(is_there, f"{name} at {stage}")
 
     async def queue(self, operation: Any) -> Any:
-        return await self.stores.engines.of("queues").run(operation)
+        return await self.stores.engines.get("queues").run(operation)
 
 
 def main(folder: Path) -> None:
@@ -166,9 +168,9 @@ def main(folder: Path) -> None:
 async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
     clock = clock_of(data, start=START.timestamp())
     async with open_stores(SYSTEM, settings_of(data, url)) as stores:
-        await prepare(stores, SYSTEM)
-        async with staged(stores, SYSTEM, clock) as stage:
-            stage.payer.desk = PayerDesk(clock, data / SERVICES)
+        await provision(stores, SYSTEM)
+        async with open_demo(stores, SYSTEM, clock) as stage:
+            stage.payer.state = PayerState(clock, data / SERVICES)
             stage.payer.decide_after_s = NEVER_S
             writer = Writer(stage, data, url)
             await _fill(writer, copy)
@@ -177,7 +179,7 @@ async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
 
 async def _fill(writer: Writer, copy: Path) -> None:
     await _subscribe(writer)
-    async with writer.stage.at_work():
+    async with writer.stage.run_workers():
         await _complete(writer)
     # From here on nobody archives audit events: they wait in their queue.
     async with writer.workers(*ORDER, more=(NOTIFIER,)):
@@ -200,14 +202,16 @@ async def _fill(writer: Writer, copy: Path) -> None:
         await asyncio.gather(*claims, return_exceptions=True)
 
 
-# --- what has ended ----------------------------------------------------------------------------------------------
+# --- what has ended -----------------------------------------------------------------------------------------
 
 
 async def _subscribe(writer: Writer) -> None:
     """Subscribe the clinic's server to the decisions of two organisations."""
     for name, npi in (("active", PROVIDER_NPIS[0]), ("off", PROVIDER_NPIS[1])):
         endpoint = f"{writer.stage.client_url}/notifications/{name}"
-        answer = await writer.stage.ask(TENANT, "POST", "/fhir/Subscription", _subscription(npi, endpoint))
+        answer = await writer.stage.request(
+            TENANT, "POST", "/fhir/Subscription", _subscription(npi, endpoint)
+        )
         assert answer.status_code == 201, answer.text
         writer.notes.setdefault("subscriptions", {})[name] = answer.json()["id"]
 
@@ -235,14 +239,14 @@ async def _complete(writer: Writer) -> None:
     assert answer.status_code == 200, answer.text
     writer.ids["completed"] = answer.headers["x-pagw-id"]
     writer.notes["answer"] = answer.json()
-    await writer.stage.until_ended(TENANT, writer.ids["completed"])
+    await writer.stage.wait_until_ended(TENANT, writer.ids["completed"])
     number = answer.json()["entry"][0]["resource"]["preAuthRef"]
     for by in ({"authorization_number": number}, {"claim_reference": "CORPUS-COMPLETED"}):
-        inquiry = inquiry_bundle(**by)
-        found = await writer.stage.ask(TENANT, "POST", "/fhir/Claim/$inquire", inquiry)
+        inquiry = build_inquiry_bundle(**by)
+        found = await writer.stage.request(TENANT, "POST", "/fhir/Claim/$inquire", inquiry)
         assert len(found.json()["parameter"]) == 1, found.text
         writer.notes.setdefault("inquiries", []).append({"bundle": inquiry, "answer": found.json()})
-    writer.notes["held_files"] = await holds.place(
+    writer.notes["held_files"] = await legal_holds.place_hold(
         writer.stores, writer.ids["completed"], "case 12", Actor("user", "counsel")
     )
 
@@ -253,12 +257,12 @@ async def _cancel_twice(writer: Writer) -> None:
     await writer.submit("cancelled", former)
     await writer.until_at("cancelled", PipelineStage.done, Status.COMPLETED)
     for name in ("cancellation", "refused"):
-        writer.bundles[name] = cancel_bundle(former, reference=f"CORPUS-{name.upper()}")
+        writer.bundles[name] = build_cancel_bundle(former, reference=f"CORPUS-{name.upper()}")
         await writer.submit(name, writer.bundles[name], writer.callback)
         await writer.until_at(name, PipelineStage.done)
 
 
-# --- what waits for others ---------------------------------------------------------------------------------------
+# --- what waits for others ----------------------------------------------------------------------------------
 
 
 async def _pend(writer: Writer) -> None:
@@ -270,8 +274,8 @@ async def _pend(writer: Writer) -> None:
 async def _call_back(writer: Writer) -> None:
     """Take a payer's callback whose message waits in the queue of the callback handler."""
     pagw_id = writer.ids["called-back"]
-    assert writer.stage.payer.desk.decide(pagw_id) is not None
-    await until(lambda: not writer.stage.payer.desk.to_call_back(), "the callback to be taken")
+    assert writer.stage.payer.state.decide(pagw_id) is not None
+    await wait_until(lambda: not writer.stage.payer.state.list_due_callbacks(), "the callback to be taken")
     async with writer.workers():
         await writer.until_at("called-back", PipelineStage.payer)
 
@@ -290,12 +294,12 @@ async def _lose_client(writer: Writer) -> None:
                 ("given_up", True),
             }
 
-        await until(is_tried, "the first attempts of the deliveries")
+        await wait_until(is_tried, "the first attempts of the deliveries")
         await writer.until_at("untold", PipelineStage.done)
     writer.stage.client.behaviour.is_gone = False
 
 
-# --- what was not sent, and what is dead --------------------------------------------------------------------------
+# --- what was not sent, and what is dead --------------------------------------------------------------------
 
 
 async def _bury_announcement(writer: Writer) -> None:
@@ -303,12 +307,12 @@ async def _bury_announcement(writer: Writer) -> None:
     queue = QUEUES[PipelineStage.request_enricher].physical_name(ENVIRONMENT)
     await writer.queue(DeleteQueue(queue=queue))
     await writer.submit("buried", writer.bundle("buried"))
-    for _ in range(patterns.OUTBOX.tries_max):
+    for _ in range(patterns.OUTBOX.max_attempts):
         await _publish(writer)
-        writer.stage.clock.advance(patterns.OUTBOX.pause_s_max)
+        writer.stage.clock.advance(patterns.OUTBOX.max_pause_s)
     await writer.submit("not-sent", writer.bundle("not-sent"))
     await _publish(writer)
-    await prepare(writer.stores, SYSTEM)
+    await provision(writer.stores, SYSTEM)
 
 
 async def _publish(writer: Writer) -> None:
@@ -337,7 +341,7 @@ async def _stop_before(writer: Writer, stage: PipelineStage) -> None:
         await writer.until_at(name, stage)
 
 
-# --- what was broken off -----------------------------------------------------------------------------------------
+# --- what was broken off ------------------------------------------------------------------------------------
 
 
 async def _fail_at_payer(writer: Writer) -> None:
@@ -347,7 +351,7 @@ async def _fail_at_payer(writer: Writer) -> None:
         for name, fault in faults.items():
             writer.stage.payer.faults = fault
             await writer.submit(name, writer.bundle(name), writer.callback)
-            await until(partial(_is_counted, writer, name), f"the failed attempt of {name}")
+            await wait_until(partial(_is_counted, writer, name), f"the failed attempt of {name}")
     writer.stage.payer.faults = Faults()
 
 
@@ -361,10 +365,10 @@ async def _silent_payer(writer: Writer) -> AsyncIterator[None]:
     """Within it, a connector waits for the answer of a payer that has acted."""
     name = "broken-off"
     writer.stage.payer.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
-    async with writer.stage.at_work(CONNECTOR.service) as connector:
+    async with writer.stage.run_workers(CONNECTOR.service) as connector:
         async with writer.workers(*ORDER[:3]):
             await writer.submit(name, writer.bundle(name), writer.callback)
-            await until(lambda: writer.stage.authorizations()[writer.ids[name]], "the payer")
+            await wait_until(lambda: writer.stage.count_authorizations()[writer.ids[name]], "the payer")
         # It takes no further message, and is still busy with this one.
         connector.stop()
         yield
@@ -409,16 +413,18 @@ async def _claim_keys(writer: Writer, hanging: Hanging) -> list[asyncio.Task[htt
     """Begin two submissions that stop while their keys are claimed. What the second announces is not sent."""
     tasks = []
     for name in ("claimed", "tracked"):
-        asked = writer.stage.ask(TENANT, "POST", "/pas/requests", writer.bundle(name), x_idempotency_key=name)
+        asked = writer.stage.request(
+            TENANT, "POST", "/pas/requests", writer.bundle(name), x_idempotency_key=name
+        )
         tasks.append(asyncio.create_task(asked))
-        await until(partial(hanging.reached.__contains__, name), f"the claim of {name}")
+        await wait_until(partial(hanging.reached.__contains__, name), f"the claim of {name}")
         record = await writer.stores.run(patterns.submission(f"{TENANT}:{name}"))
         assert record is not None
         writer.ids[name] = record.pagw_id
     return tasks
 
 
-# --- the notes ---------------------------------------------------------------------------------------------------
+# --- the notes ----------------------------------------------------------------------------------------------
 
 
 async def _note(writer: Writer) -> None:
@@ -439,13 +445,13 @@ async def _note(writer: Writer) -> None:
 
 async def queue_lengths(stores: Stores) -> dict[str, list[int]]:
     """Return for each queue how many messages and how many dead letters it has."""
-    reports = await queue_reports(stores, ALL_QUEUES)
+    reports = await get_queue_reports(stores, ALL_QUEUES)
     return {each.queue: [each.waiting.backlog, each.dead or 0] for each in reports}
 
 
 async def unsent(stores: Stores) -> list[list[Any]]:
     """Return what is not with its queue: about which request, since which failure."""
-    found = await patterns.OUTBOX.waiting(stores)
+    found = await patterns.OUTBOX.list_unsent(stores)
     return [[each.aggregate, str(each.status), each.attempts, each.reason] for each in found]
 
 

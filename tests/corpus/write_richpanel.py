@@ -17,11 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from holdfast.clock import RunClock
-from holdfast.errors import PartyRefused
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import ExternalServiceRefused
 from holdfast.guarantees import erase
-from richpanel import SYSTEM, archive, patterns
-from richpanel.parties import HelpDesk
+from richpanel.integrations.clients import HelpDeskClient
+from richpanel.model import patterns, replay_archive
+from richpanel.system import SYSTEM
 from tests.acceptance.richpanel.stage import EMAIL, START, STATUS
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.machine_name import remove_machine_name
@@ -70,7 +71,7 @@ async def _write(data: Path, scratch: Path) -> dict[str, Any]:
         }
 
 
-# --- finished ----------------------------------------------------------------------------------------------------
+# --- finished -----------------------------------------------------------------------------------------------
 
 
 async def _finish_some(stage: CorpusStage) -> None:
@@ -84,7 +85,7 @@ async def _finish_some(stage: CorpusStage) -> None:
     await _said(stage, "long", ASKS, LOGIN, SHIPS, CHARGEBACK)
     # Two addresses wrote here.
     await _said(stage, "shared", LOGIN)
-    ticket = stage.sandbox.desk.ticket("shared")
+    ticket = stage.sandbox.desk.find_ticket("shared")
     assert ticket is not None
     ticket.customer["email"] = OTHER
     await _said(stage, "shared", SHIPS)
@@ -100,19 +101,21 @@ async def _erase_under_hold(stage: CorpusStage) -> dict[str, Any]:
     """A customer is erased while a legal hold keeps one of the archived events."""
     event = await stage.says(LOGIN, "erased", email=ERASED)
     await stage.work_off()
-    await stage.stores.run(archive.replays.hold(True, conversation_id="erased", event_id=event))
+    await stage.stores.run(
+        replay_archive.replays.set_legal_hold(True, conversation_id="erased", event_id=event)
+    )
     done = await erase(SYSTEM, stage.stores, ERASED, kind="customer")
     return {"customer": ERASED, "event_id": event, "proof": done.proof}
 
 
-# --- failed ------------------------------------------------------------------------------------------------------
+# --- failed -------------------------------------------------------------------------------------------------
 
 
-class _Refusing(HelpDesk):
+class _Refusing(HelpDeskClient):
     """A help desk at which the ticket is gone when it is to be tagged."""
 
-    async def tag(self, *_: object) -> dict[str, Any]:
-        raise PartyRefused("404", "The help desk knows no such thing: it may have been deleted.")
+    async def add_tag(self, *_: object) -> dict[str, Any]:
+        raise ExternalServiceRefused("404", "The help desk knows no such thing: it may have been deleted.")
 
 
 async def _let_die(stage: CorpusStage) -> dict[str, list[str]]:
@@ -126,7 +129,7 @@ async def _let_die(stage: CorpusStage) -> dict[str, list[str]]:
     return {"dead": _answered("dead", dead), "refused": _routed("refused", refused, "accounts")[:1]}
 
 
-async def _attempt_until(stage: CorpusStage, *, dead: int, desk: HelpDesk | None = None) -> None:
+async def _attempt_until(stage: CorpusStage, *, dead: int, desk: HelpDeskClient | None = None) -> None:
     while (await stage.queue()).dead != dead:
         await stage.attempt(stage.worker(desk))
         stage.clock.advance(PAUSE_S)
@@ -185,7 +188,7 @@ def _worker(stage: CorpusStage, data: Path, scratch: Path) -> Iterator[subproces
             worker.wait()
 
 
-# --- queued ------------------------------------------------------------------------------------------------------
+# --- queued -------------------------------------------------------------------------------------------------
 
 
 async def _queue(stage: CorpusStage, lost: str) -> dict[str, list[str]]:
@@ -234,7 +237,7 @@ def _suggested(conversation: str, message: str, team: str, note: str) -> list[st
     return [*_routed(conversation, message, team), f"act:rp_note:{conversation}:{note}:{message}"]
 
 
-# --- pages -------------------------------------------------------------------------------------------------------
+# --- pages --------------------------------------------------------------------------------------------------
 
 
 async def _pages(stage: CorpusStage) -> dict[str, Any]:

@@ -17,16 +17,22 @@ from typing import Any, Final
 
 import httpx
 
-from holdfast import Entity, Paged, Stores, add_indexes, batch_put, create_tables, declaration_of, open_stores
-from holdfast.guarantees.migration import Pace, migrate
+from holdfast import (
+    Entity,
+    PagedRead,
+    Stores,
+    add_indexes,
+    batch_put,
+    create_tables,
+    get_declaration,
+    open_stores,
+)
+from holdfast.config.settings import Settings
+from holdfast.guarantees.table_migration import Pace, migrate
 from holdfast.operations.tables import TransactWriteItems
-from holdfast.settings import Settings
 from holdfast.web import make_app
-from skymarshal import SYSTEM, examples, patterns
-from skymarshal.model import CrewDuty, DisruptedPassenger, Disruption
-from skymarshal.roster import CREW_ROSTER_V2, assign
-from skymarshal.routes import routes
-from skymarshal.statuses import (
+from skymarshal.api.routes import build_routes
+from skymarshal.domain.statuses import (
     BaggageStatus,
     BookingStatus,
     CrewPosition,
@@ -34,8 +40,12 @@ from skymarshal.statuses import (
     MelCategory,
     ReputationRisk,
     WorkOrderStatus,
-    risk_rank,
+    encode_risk_rank,
 )
+from skymarshal.model import examples, patterns
+from skymarshal.model.entities import CrewDuty, DisruptedPassenger, Disruption
+from skymarshal.model.roster import CREW_ROSTER_V2, assign
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal import stage
 from tests.acceptance.skymarshal.stage import at
 from tests.corpus.archive import SUFFIX, pack, save_notes
@@ -88,17 +98,17 @@ def open_airline(folder: Path, clock: HandClock) -> Stores:
 
 def client_of(stores: Stores) -> httpx.AsyncClient:
     """Return a client of the system's HTTP API, answered in this process."""
-    app = make_app("SkyMarshal", "1", routes(stores.for_component("api")))
+    app = make_app("SkyMarshal", "1", build_routes(stores.for_component("api")))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
 
 
 # --- the questions ------------------------------------------------------------------------------------------
 
 
-def questions() -> dict[str, Paged[Any, Any]]:
+def questions() -> dict[str, PagedRead[Any, Any]]:
     """Return one question of every pattern that gives pages, by the pattern's id: its first page of one row."""
     day, since, until = stage.DAY, at(-12), at(36)
-    asked: dict[str, Paged[Any, Any]] = {
+    asked: dict[str, PagedRead[Any, Any]] = {
         "FL3": patterns.flights_numbered("EY11", day),
         "FL5": patterns.flights_of_aircraft("A6-BLA", since, until),
         "PX3": patterns.passengers_of_frequent_flyer("EY100000001"),
@@ -223,7 +233,7 @@ def _hit(disruption_id: str, passenger_id: str) -> DisruptedPassenger:
         passenger_id=_id(passenger_id),
         disruption_id=_id(disruption_id),
         flight_number="EY77",
-        risk_rank=risk_rank(ReputationRisk.HIGH),
+        risk_rank=encode_risk_rank(ReputationRisk.HIGH),
         reputation_risk=ReputationRisk.HIGH,
         booking_id=_id("B-0"),
         missed_connections=0,
@@ -246,7 +256,7 @@ async def _move_half_of_the_roster(stores: Stores) -> None:
     await assign(stores, stage.crew("R-new", "C-0", CrewPosition.FIRST_OFFICER, at(1), at(10)))
 
 
-async def _page_noted(stores: Stores, query: Paged[Any, Any]) -> dict[str, Any]:
+async def _page_noted(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
     first = await stores.run(query)
     assert first.cursor is not None, query.pattern
     rest = await stores.all(query.after(first.cursor))
@@ -254,8 +264,8 @@ async def _page_noted(stores: Stores, query: Paged[Any, Any]) -> dict[str, Any]:
 
 
 def key_of(row: Entity) -> list[str]:
-    declaration = declaration_of(type(row))
-    return [str(value) for value in declaration.key_of(row.to_item()).values()]
+    declaration = get_declaration(type(row))
+    return [str(value) for value in declaration.extract_key(row.to_item()).values()]
 
 
 def shown(row: Entity) -> dict[str, Any]:

@@ -20,13 +20,13 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Query, Stores, Ulid, open_stores, prepare
-from holdfast.errors import PartyFailed
-from holdfast.flows import Place
+from holdfast import Query, Stores, Ulid, open_stores, provision
+from holdfast.core.errors import ExternalServiceFailed
+from holdfast.flows import Execution
 from holdfast.operations.queues import DeleteQueue
-from holdfast.runtime.preparation import queue_reports
-from holdfast.web.sandboxes import Faults
-from holdfast.web.staging import until
+from holdfast.runtime.system_provisioner import get_queue_reports
+from holdfast.web.demo_env import wait_until
+from holdfast.web.sandbox_faults import Faults
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.snapshot import (
     ENVIRONMENT,
@@ -37,16 +37,17 @@ from tests.corpus.snapshot import (
     settings_of,
 )
 from tests.postgres import fresh_database
-from tripcortex import SYSTEM, patterns
-from tripcortex.flow import BOOKING, TOKEN_SECRET
-from tripcortex.knowledge.embedding import BOUNDS, LOCAL, Embedding
-from tripcortex.knowledge.ingesting import Upload, ingest, ingest_waiting, upload
-from tripcortex.knowledge.schema import tripcortex
-from tripcortex.live.notices import NOTICES
-from tripcortex.model import Booking, EmployeeId
-from tripcortex.parsing.sample_policy import policy_rules
-from tripcortex.portal.circuit import PortalCircuit
-from tripcortex.stage import Stage, staged
+from tripcortex.demo.demo_processes import DemoProcesses, open_demo_processes
+from tripcortex.demo.sample.policy_document import build_policy_rules
+from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.model import patterns
+from tripcortex.model.entities import Booking, EmployeeId
+from tripcortex.model.notices import NOTICES
+from tripcortex.model.policies.schema import tripcortex
+from tripcortex.policies.embedding import BOUNDS, LOCAL, Embedding
+from tripcortex.policies.ingestion import Upload, ingest, ingest_pending, upload
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW, TOKEN_SECRET
 
 NAME: Final = "tripcortex"
 START: Final = datetime(2026, 11, 9, 7, tzinfo=UTC)
@@ -87,7 +88,7 @@ CARS: Final = "# Cars\n\nA rental car is of the compact class, and is returned w
 class Writer:
     """The service while it is filled, and what the test must know of it."""
 
-    stage: Stage
+    stage: DemoProcesses
     data: Path
     url: str
     # By the name of the employee.
@@ -98,16 +99,16 @@ class Writer:
     def stores(self) -> Stores:
         return self.stage.stores
 
-    # --- employees -----------------------------------------------------------------------------------------------
+    # --- employees ------------------------------------------------------------------------------------------
 
     async def post(self, employee: str, path: str, body: dict[str, Any], status: int = 200) -> dict[str, Any]:
-        answer = await self.stage.ask(employee, "POST", path, json=body)
+        answer = await self.stage.request(employee, "POST", path, json=body)
         assert answer.status_code == status, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
     async def get(self, employee: str, path: str, *, is_admin: bool = False) -> dict[str, Any]:
-        answer = await self.stage.ask(employee, "GET", path, is_admin=is_admin)
+        answer = await self.stage.request(employee, "GET", path, is_admin=is_admin)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
@@ -127,7 +128,7 @@ class Writer:
             found = await self.booking(employee)
             return found if found.flow_state == state else None
 
-        found: Booking = await until(is_there, f"{employee} in {state}")
+        found: Booking = await wait_until(is_there, f"{employee} in {state}")
         return found
 
     async def choose(self, employee: str) -> None:
@@ -136,19 +137,21 @@ class Writer:
         chosen = {"optionId": found.flight_options[0].option_id}
         await self.post(employee, f"/bookings/{self.ids[employee]}/choice", chosen)
 
-    async def until_place(self, employee: str, is_so: Callable[[Place], bool]) -> Place:
-        async def found() -> Place | None:
-            place = await self.stores.run(BOOKING.use.place(BOOKING.key((employee, self.ids[employee]))))
+    async def until_place(self, employee: str, is_so: Callable[[Execution], bool]) -> Execution:
+        async def found() -> Execution | None:
+            place = await self.stores.run(
+                BOOKING_FLOW.pattern_set.execution(BOOKING_FLOW.key_text((employee, self.ids[employee])))
+            )
             return place if place is not None and is_so(place) else None
 
-        place: Place = await until(found, f"the place of {employee}")
+        place: Execution = await wait_until(found, f"the place of {employee}")
         return place
 
-    # --- workers -------------------------------------------------------------------------------------------------
+    # --- workers --------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def workflow(self) -> AsyncIterator[Any]:
-        async with self.stage.at_work(without=OTHERS) as work:
+        async with self.stage.run_workers(without=OTHERS) as work:
             yield work
 
 
@@ -171,12 +174,12 @@ def main(folder: Path) -> None:
 async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
     clock = clock_of(data, start=START.timestamp())
     async with open_stores(SYSTEM, settings_of(data, url)) as stores:
-        await prepare(stores, SYSTEM)
-        async with staged(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
+        await provision(stores, SYSTEM)
+        async with open_demo_processes(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
             writer = Writer(stage, data, url)
             await _begin(writer)
         # Another service: keys of the issuer that are a day old are not taken.
-        async with staged(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
+        async with open_demo_processes(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
             writer.stage = stage
             await _fill(writer, copy)
         return writer.notes
@@ -192,7 +195,7 @@ async def _begin(writer: Writer) -> None:
 async def _fill(writer: Writer, copy: Path) -> None:
     await _cancel_several(writer)
     await _fail_to_send(writer)
-    async with writer.stage.phone("confirmed"), _hanging_ingestion(writer):
+    async with writer.stage.open_phone("confirmed"), _hanging_ingestion(writer):
         async with writer.workflow():
             await _confirm(writer)
             await _ask(writer)
@@ -210,14 +213,19 @@ async def _fill(writer: Writer, copy: Path) -> None:
             copy_folder(writer.data, copy, url=writer.url, schema=tripcortex.name)
 
 
-# --- policies ----------------------------------------------------------------------------------------------------
+# --- policies -----------------------------------------------------------------------------------------------
 
 
 async def _upload_policy(writer: Writer) -> None:
     """Upload the policy that serves, and wait until the ingester has read it."""
     form = {"file": ("air-travel.md", POLICY.encode(), "text/markdown")}
-    answer = await writer.stage.ask(
-        ADMIN, "POST", "/policies", is_admin=True, files=form, data={"rules": json.dumps(policy_rules())}
+    answer = await writer.stage.request(
+        ADMIN,
+        "POST",
+        "/policies",
+        is_admin=True,
+        files=form,
+        data={"rules": json.dumps(build_policy_rules())},
     )
     assert answer.status_code == 202, answer.text
     path = f"/policies/{answer.json()['id']}"
@@ -225,8 +233,8 @@ async def _upload_policy(writer: Writer) -> None:
     async def is_read() -> bool:
         return bool((await writer.get(ADMIN, path, is_admin=True))["serves"])
 
-    async with writer.stage.at_work():
-        await until(is_read, "the policy to be read")
+    async with writer.stage.run_workers():
+        await wait_until(is_read, "the policy to be read")
     writer.notes["policies"] = {"ready": answer.json()["id"]}
 
 
@@ -236,7 +244,7 @@ class AwayModel:
     dimensions: Final = 256
 
     def embed(self, texts: Sequence[str]) -> Any:
-        raise PartyFailed("The model does not answer.", may_be_done=False)
+        raise ExternalServiceFailed("The model does not answer.", may_be_done=False)
 
 
 @dataclass
@@ -250,7 +258,7 @@ class SilentModel:
     def embed(self, texts: Sequence[str]) -> Any:
         self.asked.set()
         self.released.wait()
-        raise PartyFailed("The model is gone.", may_be_done=False)
+        raise ExternalServiceFailed("The model is gone.", may_be_done=False)
 
 
 class BrokenParser:
@@ -266,10 +274,10 @@ async def _hanging_ingestion(writer: Writer) -> AsyncIterator[None]:
     failed = await upload(writer.stores, Upload("cars.md", CARS.encode(), ADMIN))
     await ingest(ingester, failed.id, BrokenParser(), _embedding(AwayModel()))
     pending = await upload(writer.stores, Upload("hotels.md", HOTELS.encode(), ADMIN))
-    await ingest_waiting(ingester, _embedding(AwayModel()))
+    await ingest_pending(ingester, _embedding(AwayModel()))
     processing = await upload(writer.stores, Upload("trains.md", TRAINS.encode(), ADMIN))
     task = asyncio.create_task(ingest(ingester, processing.id, None, _embedding(model)))
-    await until(model.asked.is_set, "the model to be asked")
+    await wait_until(model.asked.is_set, "the model to be asked")
     kept |= {"failed": str(failed.id), "pending": str(pending.id), "processing": str(processing.id)}
     try:
         yield
@@ -282,31 +290,31 @@ def _embedding(model: Any) -> Embedding:
     return Embedding(model, LOCAL, BOUNDS[LOCAL])
 
 
-# --- what was not sent, and what is set aside ---------------------------------------------------------------------
+# --- what was not sent, and what is set aside ---------------------------------------------------------------
 
 
 async def _bury_step(writer: Writer) -> None:
     """Make the relay give up the first step of a booking: its queue is missing."""
-    await writer.stores.engines.of("queues").run(DeleteQueue(queue=_steps_queue()))
+    await writer.stores.engines.get("queues").run(DeleteQueue(queue=_steps_queue()))
     await writer.request("buried")
     workflow = writer.stores.for_component("workflow")
-    for _ in range(BOOKING.outbox.attempts_max):
-        writer.stage.clock.advance(BOOKING.outbox.pause_s_max)
-        await BOOKING.outbox.relay(workflow)
-    await prepare(writer.stores, SYSTEM)
-    [dead] = await BOOKING.outbox.waiting(writer.stores)
+    for _ in range(BOOKING_FLOW.outbox.max_attempts):
+        writer.stage.clock.advance(BOOKING_FLOW.outbox.max_pause_s)
+        await BOOKING_FLOW.outbox.relay(workflow)
+    await provision(writer.stores, SYSTEM)
+    [dead] = await BOOKING_FLOW.outbox.list_unsent(writer.stores)
     assert dead.status == "dead", dead
 
 
 async def _fail_to_send(writer: Writer) -> None:
     """Let the relay fail once on the first step of a booking: it is tried again."""
-    await writer.stores.engines.of("queues").run(DeleteQueue(queue=_steps_queue()))
+    await writer.stores.engines.get("queues").run(DeleteQueue(queue=_steps_queue()))
     await writer.request("not-sent")
-    await prepare(writer.stores, SYSTEM)
+    await provision(writer.stores, SYSTEM)
 
 
 def _steps_queue() -> str:
-    return BOOKING.steps.physical_name(ENVIRONMENT)
+    return BOOKING_FLOW.step_queue.physical_name(ENVIRONMENT)
 
 
 async def _park(writer: Writer) -> None:
@@ -324,7 +332,7 @@ async def _park(writer: Writer) -> None:
         stage.portal.is_down = False
 
 
-# --- what waits for people ---------------------------------------------------------------------------------------
+# --- what waits for people ----------------------------------------------------------------------------------
 
 
 async def _cancel_several(writer: Writer) -> None:
@@ -358,7 +366,7 @@ async def _await_approval(writer: Writer) -> None:
     await writer.until_in("awaiting", "approving")
 
 
-# --- what was broken off -----------------------------------------------------------------------------------------
+# --- what was broken off ------------------------------------------------------------------------------------
 
 
 async def _lose_answer(writer: Writer) -> None:
@@ -380,7 +388,7 @@ async def _silent_portal(writer: Writer) -> AsyncIterator[Any]:
         await writer.until_in("broken-off", "options_presented")
         stage.portal.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
         await writer.choose("broken-off")
-        await until(lambda: stage.orders(writer.ids["broken-off"]), "the portal to have sold it")
+        await wait_until(lambda: stage.count_orders(writer.ids["broken-off"]), "the portal to have sold it")
         yield worker
         worker.stop()
 
@@ -392,7 +400,7 @@ async def _open_circuit(writer: Writer) -> None:
         await writer.request(employee)
     for employee in RETRIED:
         await writer.until_place(employee, lambda place: place.attempts > 0)
-    assert (await PortalCircuit().standing(writer.stores)).state == "open"
+    assert (await PortalCircuit().get_circuit(writer.stores)).state == "open"
 
 
 async def _leave_queued(writer: Writer) -> None:
@@ -402,7 +410,7 @@ async def _leave_queued(writer: Writer) -> None:
     await writer.request("queued")
 
 
-# --- the notes ---------------------------------------------------------------------------------------------------
+# --- the notes ----------------------------------------------------------------------------------------------
 
 
 async def _note(writer: Writer) -> None:
@@ -413,7 +421,8 @@ async def _note(writer: Writer) -> None:
         "ids": writer.ids,
         "secrets": kept_secrets(TOKEN_SECRET),
         "tokens": {
-            name: BOOKING.token(await writer.booking(name)) for name in ("asked", "offered", "awaiting")
+            name: BOOKING_FLOW.make_token(await writer.booking(name))
+            for name in ("asked", "offered", "awaiting")
         },
         "places": await places(stores),
         "unsent": await unsent(stores),
@@ -428,19 +437,19 @@ async def places(stores: Stores) -> dict[str, list[Any]]:
     """Return for each booking under way its state, its failed attempts, its last failure and why it is parked."""
     return {
         each.key: [each.state, each.attempts, each.error, each.parked_for, each.parked]
-        for each in await BOOKING.standing(stores)
+        for each in await BOOKING_FLOW.list_executions(stores)
     }
 
 
 async def unsent(stores: Stores) -> list[list[Any]]:
     """Return what is not with its queue: about what, since which failure."""
-    found = [*await BOOKING.outbox.waiting(stores), *await NOTICES.waiting(stores)]
+    found = [*await BOOKING_FLOW.outbox.list_unsent(stores), *await NOTICES.list_unsent(stores)]
     return [[each.outbox, each.aggregate, str(each.status), each.attempts, each.reason] for each in found]
 
 
 async def queue_lengths(stores: Stores) -> dict[str, list[int]]:
     """Return for each queue how many messages and how many dead letters it has."""
-    reports = await queue_reports(stores, SYSTEM.queues)
+    reports = await get_queue_reports(stores, SYSTEM.queues)
     return {each.queue: [each.waiting.backlog, each.dead or 0] for each in reports}
 
 
@@ -455,7 +464,9 @@ async def _note_cursors(writer: Writer) -> None:
     }
     writer.notes["cursors"] = {name: await _rest(writer, *each) for name, each in asked.items()}
     writer.notes["active_cursor"] = (await writer.stores.run(active_bookings(None))).cursor
-    tried = await writer.stage.ask(ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION})
+    tried = await writer.stage.request(
+        ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION}
+    )
     writer.notes["passages"] = [each["citation"]["chunk_id"] for each in tried.json()["passages"]]
 
 

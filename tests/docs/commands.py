@@ -9,7 +9,7 @@ from typing import Any
 import typer.main
 
 from holdfast.cli.app import app
-from holdfast.model.system import installed_names
+from holdfast.model.system import list_system_names
 
 
 @cache
@@ -25,7 +25,7 @@ def options_of(command: str) -> frozenset[str]:
 
 def is_of_a_system(words: Sequence[str]) -> bool:
     """Whether it is a system's own command that is called: `agenticpm projects list`."""
-    return bool(words) and words[0] not in command_names() and words[0] in installed_names()
+    return bool(words) and words[0] not in command_names() and words[0] in list_system_names()
 
 
 def options_of_a_systems(words: Sequence[str]) -> frozenset[str]:

@@ -9,8 +9,9 @@ from dataclasses import fields
 
 import pytest
 
-from holdfast import Bucket, Component, Consumer, Explanation, Queue, Schedule, Shelf, System, errors
-from holdfast.settings import Settings, setting_names, variable_of
+from holdfast import Bucket, Component, Consumer, Explanation, ObjectKind, Queue, Schedule, System
+from holdfast.config.settings import Settings, get_variable_name, list_setting_names
+from holdfast.core import errors
 from tests.docs import pages
 from tests.docs.commands import command_names, options_of
 
@@ -20,7 +21,7 @@ ERRORS = pages.DOCS / "errors.md"
 MODEL = pages.DOCS / "model.md"
 README = pages.ROOT / "README.md"
 
-WITH_A_CODE_OF_THEIR_OWN = (errors.AccessRefused, errors.CallerRefused, errors.PartyRefused)
+WITH_A_CODE_OF_THEIR_OWN = (errors.AccessRefused, errors.CallerRefused, errors.ExternalServiceRefused)
 ERROR_CLASSES = {
     name: found
     for name, found in inspect.getmembers(errors, inspect.isclass)
@@ -53,12 +54,13 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
 
     defaults = Settings()
     assert documented == {
-        (name, variable_of(name), str(getattr(defaults, name)) or "none") for name in setting_names()
+        (name, get_variable_name(name), str(getattr(defaults, name)) or "none")
+        for name in list_setting_names()
     }
 
 
 def test_every_variable_the_code_reads_is_documented() -> None:
-    read = {variable_of(name) for name in setting_names()}
+    read = {get_variable_name(name) for name in list_setting_names()}
     for module in (pages.ROOT / "src").rglob("*.py"):
         read |= set(re.findall(r"\bHOLDFAST_[A-Z][A-Z_]*[A-Z]\b", module.read_text(encoding="utf-8")))
     named = {span for span in pages.code_spans(pages.prose(SETTINGS)) if span.startswith("HOLDFAST_")}
@@ -85,7 +87,7 @@ def _code_of(found: type[errors.HoldfastError]) -> str:
 
 # --- declarations -------------------------------------------------------------------------------------------
 
-DECLARATIONS = (Queue, Bucket, Shelf, Component, Consumer, Schedule, Explanation, System)
+DECLARATIONS = (Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System)
 
 
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda each: each.__name__)

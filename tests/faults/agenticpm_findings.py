@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from agenticpm import artefacts, escalations, patterns, snapshots
-from agenticpm.model import Action, Event, EventType, Project, day_of, table
+from agenticpm.model import artefacts, escalations, patterns, snapshots
+from agenticpm.model.entities import Action, Event, EventType, Project, get_utc_day, table
 from holdfast import Stores
-from holdfast.clock import Clock
-from holdfast.guarantees.once.record import key_text
+from holdfast.core.clock import Clock
+from holdfast.guarantees.idempotency.record import format_key
 from holdfast.operations.tables import Scan
 from tests.faults.agenticpm_stage import START
 
@@ -51,8 +51,8 @@ async def findings(stores: Stores, project: Project) -> Findings:
     actions = [
         each for scope in (project.id, None) for each in await stores.all(patterns.project_actions(scope))
     ]
-    asked = await escalations.of_project(stores, project.id)
-    snapshot = await snapshots.last_seen(stores, project, await _pointer(stores, project))
+    asked = await escalations.list_of_project(stores, project.id)
+    snapshot = await snapshots.load_snapshot(stores, project, await _pointer(stores, project))
     assert snapshot is not None, "the checkpoint points to a snapshot that is not there"
     return Findings(
         events=[*own, *of_none],
@@ -63,7 +63,7 @@ async def findings(stores: Stores, project: Project) -> Findings:
         held=Counter((each.action_type, _because(each)) for each in actions),
         asked=Counter((_numberless(each.title), str(each.status)) for each in asked),
         artefacts={
-            str(each.type): comparable(await artefacts.content_of(stores, each))
+            str(each.type): comparable(await artefacts.load_content(stores, each))
             for each in await stores.all(patterns.artefacts(project.id))
         },
         tickets={key: (each.status, each.is_blocked) for key, each in snapshot.tickets.items()},
@@ -86,7 +86,7 @@ async def everything(stores: Stores) -> list[Any]:
 
 def reference_of(action: Action) -> str:
     """Under which it is known at the parties."""
-    return key_text(action)
+    return format_key(action)
 
 
 def comparable(content: Any) -> Any:
@@ -99,8 +99,8 @@ def comparable(content: Any) -> Any:
     return _numberless(_TIME.sub("(time)", content)) if isinstance(content, str) else content
 
 
-async def _pointer(stores: Stores, project: Project) -> snapshots.Mark:
-    return await snapshots.mark(stores, project.id, project.source, snapshots.SNAPSHOT)
+async def _pointer(stores: Stores, project: Project) -> snapshots.SeenCheckpoint:
+    return await snapshots.read_checkpoint(stores, project.id, project.source, snapshots.SNAPSHOT)
 
 
 async def _by_day(stores: Stores, clock: Clock) -> list[Event]:
@@ -108,7 +108,7 @@ async def _by_day(stores: Stores, clock: Clock) -> list[Event]:
     return [
         event
         for number in range(days)
-        for event in await stores.all(patterns.events_of_day(day_of(START + timedelta(days=number))))
+        for event in await stores.all(patterns.events_of_day(get_utc_day(START + timedelta(days=number))))
     ]
 
 

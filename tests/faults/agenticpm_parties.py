@@ -13,22 +13,22 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from agenticpm.sandbox.outlook import OutlookSandbox, outlook_app
-from agenticpm.sandbox.resend import ResendSandbox, resend_app
-from holdfast.clock import RunClock
-from holdfast.web import serving
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
+from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+from holdfast.core.clock import RunClock
+from holdfast.web import serve_in_thread
 
 
 def main(folder: str, clock_file: str) -> None:
     clock, ledgers = RunClock(Path(clock_file)), Path(folder)
     apps = {
-        "jira": jira_app(JiraSandbox(clock=clock, folder=ledgers)),
-        "outlook": outlook_app(OutlookSandbox(clock=clock)),
-        "resend": resend_app(ResendSandbox(clock=clock, folder=ledgers)),
+        "jira": build_jira_app(JiraSandbox(clock=clock, folder=ledgers)),
+        "outlook": build_outlook_app(OutlookSandbox(clock=clock)),
+        "resend": build_resend_app(ResendSandbox(clock=clock, folder=ledgers)),
     }
     with ExitStack() as stack:
-        urls = {name: stack.enter_context(serving(app)) for name, app in apps.items()}
+        urls = {name: stack.enter_context(serve_in_thread(app)) for name, app in apps.items()}
         sys.stdout.write(json.dumps(urls) + "\n")
         sys.stdout.flush()
         sys.stdin.read()

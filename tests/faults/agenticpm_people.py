@@ -14,12 +14,13 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from agenticpm import artefacts, escalations, patterns, reviews
-from agenticpm.contents import ArtefactType
-from agenticpm.model import Action, Project
-from agenticpm.snapshots import text_of
+from agenticpm.api import action_reviews
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import artefacts, escalations, patterns
+from agenticpm.model.entities import Action, Project
+from agenticpm.model.snapshots import format_time
 from holdfast import Stores
-from holdfast.errors import NotHeld
+from holdfast.core.errors import NotPending
 from holdfast.guarantees import OnceStatus
 from tests.faults.agenticpm_stage import Stage
 
@@ -54,7 +55,7 @@ class People:
         self._made: Counter[str] = Counter()
         self.reviewed: Counter[str] = Counter()
 
-    # --- at the tracker and the mailbox ---------------------------------------------------------------------------
+    # --- at the tracker and the mailbox ---------------------------------------------------------------------
 
     def deeds(self, number: int, at: datetime) -> list[Deed]:
         """What is done before the loop goes round."""
@@ -97,13 +98,13 @@ class People:
         self._touched[key] = number
         return _edited(key=key, flagged=key in self._flagged)
 
-    # --- at the agent ---------------------------------------------------------------------------------------------
+    # --- at the agent ---------------------------------------------------------------------------------------
 
     async def raise_risk(self, stores: Stores, project: Project, number: int, at: datetime) -> None:
         """A risk that is overdue already: the agent will want to mail about it."""
         seen = await stores.run(patterns.artefact(project.id, ArtefactType.raid_log))
         assert seen is not None
-        content = await artefacts.content_of(stores, seen)
+        content = await artefacts.load_content(stores, seen)
         last = max((int(each["id"][1:]) for each in content["items"]), default=0)
         content["items"].append(_risk(f"R{last + 1:03}", f"Risk of round {number}", at))
         await artefacts.update(stores, project.id, ArtefactType.raid_log, content, seen.version)
@@ -120,28 +121,28 @@ class People:
     async def _reviewed(self, stores: Stores, action: Action, turn: int) -> None:
         scope, id = action.project_id, action.id
         if turn == CANCELLED_EVERY - 1:
-            await reviews.cancel(stores, scope, id, by="lead", reason="Not this one")
+            await action_reviews.cancel(stores, scope, id, by="lead", reason="Not this one")
             self.reviewed["cancelled"] += 1
         elif turn == 1:
-            await reviews.approve(stores, scope, id, by="lead")
+            await action_reviews.approve(stores, scope, id, by="lead")
             self.reviewed["approved"] += 1
         elif turn == 2:
             text = f"{(action.detail or {})['text']} (seen by the lead)"
-            await reviews.edit(stores, scope, id, by="lead", detail={"text": text})
+            await action_reviews.edit(stores, scope, id, by="lead", detail={"text": text})
             self.reviewed["edited"] += 1
 
     async def cancel_late(self, stores: Stores, due: Sequence[Action]) -> None:
         """Somebody cancels the first of what is due while it is being done: it is never both."""
         for action in due[:1]:
             try:
-                await reviews.cancel(stores, action.project_id, action.id, by="late")
+                await action_reviews.cancel(stores, action.project_id, action.id, by="late")
                 self.reviewed["cancelled late"] += 1
-            except NotHeld:
+            except NotPending:
                 self.reviewed["too late"] += 1
 
     async def decide(self, stores: Stores, project: Project) -> None:
         """Every question that waits gets its first option."""
-        for asked in await escalations.of_project(stores, project.id):
+        for asked in await escalations.list_of_project(stores, project.id):
             if asked.status == "pending":
                 await escalations.decide(stores, project.id, asked.id, asked.options[0].option, by="sponsor")
 
@@ -169,12 +170,12 @@ def _risk(id: str, title: str, at: datetime) -> dict[str, Any]:
         "severity": "high",
         "status": "open",
         "owner": "Ada",
-        "raised_date": text_of(at - timedelta(days=9)),
-        "due_date": text_of(at - timedelta(days=1)),
+        "raised_date": format_time(at - timedelta(days=9)),
+        "due_date": format_time(at - timedelta(days=1)),
         "mitigation": "Ask weekly",
         "resolution": None,
         "resolved_date": None,
         "source": "user_added",
         "source_reference": None,
-        "last_reviewed": text_of(at),
+        "last_reviewed": format_time(at),
     }

@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
-from agenticpm import SYSTEM, actions, digest, escalations
-from agenticpm.loop import Loop
-from agenticpm.model import Integration
-from agenticpm.parties import Parties
-from agenticpm.writers import open_writers
+from agenticpm.integrations.clients import IntegrationClients
+from agenticpm.model import escalations
+from agenticpm.model.entities import Integration
+from agenticpm.system import SYSTEM
+from agenticpm.workers import actions, digest
+from agenticpm.workers.loop import Loop
+from agenticpm.workers.writers import open_writers
 from holdfast import Stores, open_stores
 from holdfast.operations.tables import GetItem, Operation, Query, Scan
 from holdfast.stores.tables.port import Tables
@@ -62,18 +64,18 @@ async def _turned(role: Role, fate: Fate) -> dict[str, Any]:
 async def turned(role: Role, stores: Stores, fate: Fate) -> dict[str, Any]:
     """One turn, and what came of it."""
     if role == "daily":
-        return {"digest": await digest.daily(stores.for_component("loop")) is not None}
+        return {"digest": await digest.make_daily_digest(stores.for_component("loop")) is not None}
     own = stores.for_component(role)
     async with _WatchedParties(own, fate=fate) as parties:
         if role == "executor":
             return await _executed(own, parties)
         async with open_writers(own) as writers:
-            turn = await Loop(own, parties, writers, step=fate.step).tick()
+            turn = await Loop(own, parties, writers, on_step=fate.step).tick()
     errors = [error for cycle in turn.cycles for error in cycle.errors]
-    return {"why_not": turn.why_not, "cycles": len(turn.cycles), "errors": errors, "steps": fate.steps}
+    return {"why_not": turn.skip_reason, "cycles": len(turn.cycles), "errors": errors, "steps": fate.steps}
 
 
-async def _executed(stores: Stores, parties: Parties) -> dict[str, Any]:
+async def _executed(stores: Stores, parties: IntegrationClients) -> dict[str, Any]:
     executed = await actions.execute_due(stores, parties)
     await escalations.expire_due(stores)
     return {"done": executed.done, "later": executed.later, "refused": executed.refused}
@@ -126,13 +128,13 @@ class _WatchedTables:
 
 
 @dataclass
-class _WatchedParties(Parties):
+class _WatchedParties(IntegrationClients):
     """Parties whose every effect is two moments."""
 
     fate: Fate = field(default_factory=Fate)
 
-    async def party(self, integration: Integration) -> Any:
-        return _WatchedParty(await super().party(integration), self.fate)
+    async def get_client(self, integration: Integration) -> Any:
+        return _WatchedParty(await super().get_client(integration), self.fate)
 
 
 class _WatchedParty:

@@ -23,12 +23,13 @@ from typing import Any, Final
 
 import httpx2
 
-from agenticpm import SYSTEM, configs, projects
-from agenticpm.model import Project
+from agenticpm.model import agent_settings, projects
+from agenticpm.model.entities import Project
+from agenticpm.system import SYSTEM
 from holdfast import Stores, open_stores
-from holdfast.clock import RunClock
-from holdfast.runtime.preparation import prepare
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.clock import RunClock
+from holdfast.runtime.system_provisioner import provision
 from tests.faults import agenticpm_process as process
 from tests.faults.agenticpm_process import Death, Role
 
@@ -90,9 +91,9 @@ class Stage:
 
     async def onboarded(self, stores: Stores) -> Project:
         """The tables, the settings and a project whose agent may act."""
-        await prepare(stores, SYSTEM)
-        await configs.seed(stores)
-        await configs.put(stores, "digest_recipients", "sponsor@example.com", by="test")
+        await provision(stores, SYSTEM)
+        await agent_settings.seed(stores)
+        await agent_settings.put(stores, "digest_recipients", "sponsor@example.com", by="test")
         return await projects.create(
             stores,
             name="Member Centre Upgrade",
@@ -107,7 +108,7 @@ class Stage:
             },
         )
 
-    # --- the clock ----------------------------------------------------------------------------------------------
+    # --- the clock ------------------------------------------------------------------------------------------
 
     @staticmethod
     def begin_of(number: int) -> datetime:
@@ -119,7 +120,7 @@ class Stage:
         """Raises where it is later already: then a round has taken more time than there is."""
         self.clock.advance(moment.timestamp() - self.clock.now())
 
-    # --- the parties --------------------------------------------------------------------------------------------
+    # --- the parties ----------------------------------------------------------------------------------------
 
     def ask(self, party: str, path: str, body: Any) -> None:
         self.doors[party].post(path, json=body).raise_for_status()
@@ -135,7 +136,7 @@ class Stage:
         for party in parties:
             self.ask(party, "/sandbox/faults", faults)
 
-    # --- processes ----------------------------------------------------------------------------------------------
+    # --- processes ------------------------------------------------------------------------------------------
 
     def start(self, role: Role, death: Death | None = None) -> Worker:
         worker = Worker(role, self.variables, death)

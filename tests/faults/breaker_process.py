@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from holdfast import Rate, Stores
-from holdfast.clock import RunClock
-from holdfast.errors import CircuitOpen, PartyFailed
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import CircuitOpen, ExternalServiceFailed
 from holdfast.guarantees import Breaker
 from holdfast.stores.tables.embedded import open_tables
 
@@ -26,11 +26,11 @@ FAILURES, RECOVERY_S, PROBE_S = 3, 30.0, 10.0
 BREAKER = Breaker(
     "CB",
     rate=Rate("call"),
-    counts=(PartyFailed,),
+    counted_errors=(ExternalServiceFailed,),
     failures=FAILURES,
     recovery_s=RECOVERY_S,
     probe_s=PROBE_S,
-    cached_s=0.0,
+    closed_cache_s=0.0,
 )
 
 
@@ -46,7 +46,7 @@ async def main(folder: Path) -> None:
             except CircuitOpen:
                 _say("refused")
                 continue
-            except PartyFailed:
+            except ExternalServiceFailed:
                 pass
             _say("ended")
 
@@ -54,7 +54,7 @@ async def main(folder: Path) -> None:
 async def _called() -> None:
     _say("calling")
     if await _heard() == "fails":
-        raise PartyFailed("502", may_be_done=False)
+        raise ExternalServiceFailed("502", may_be_done=False)
 
 
 async def _heard() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from holdfast.errors import PartyFailed
+from holdfast.core.errors import ExternalServiceFailed
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.embedded import EmbeddedTables
 
@@ -52,9 +52,9 @@ class PartyClient:
         try:
             answer = await self._http.post("/letters", json=asked)
         except httpx.TransportError as error:
-            raise PartyFailed(f"no answer: {error!r}", may_be_done=True) from error
+            raise ExternalServiceFailed(f"no answer: {error!r}", may_be_done=True) from error
         if answer.status_code != 200:
-            raise PartyFailed(str(answer.status_code), may_be_done=answer.status_code != 429)
+            raise ExternalServiceFailed(str(answer.status_code), may_be_done=answer.status_code != 429)
         outcome: dict[str, Any] = answer.json()
         return outcome
 
@@ -62,7 +62,7 @@ class PartyClient:
         try:
             answer = await self._http.get("/letters", params={"key": key})
         except httpx.TransportError as error:
-            raise PartyFailed(f"no answer: {error!r}", may_be_done=False) from error
+            raise ExternalServiceFailed(f"no answer: {error!r}", may_be_done=False) from error
         if answer.status_code == 404:
             return None
         found: dict[str, Any] = answer.raise_for_status().json()

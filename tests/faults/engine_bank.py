@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, TypeAlias
 
-from holdfast.errors import ConditionFailed, TransactionCancelled
+from holdfast.core.errors import ConditionFailed, TransactionCancelled
 from holdfast.operations.expressions.nodes import (
     AddAction,
     AttributeNotExists,

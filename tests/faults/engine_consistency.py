@@ -1,7 +1,7 @@
 """Whether a file of the tables engine agrees with itself, row by row, by SQL beside the engine's own reads.
 
 `assert_consistent` holds every redundant thing against what it follows from: index rows, counts, sizes, ends of
-life and log numbers against the items. `items_of` and `replayed` are the two histories that must agree: the
+life and log numbers against the items. `get_item_sequences` and `replayed` are the two histories that must agree: the
 items as they are, and the stream played from its beginning.
 """
 

@@ -2,7 +2,7 @@
 
     python -m tests.faults.engine_job_process FILE MOMENT STEP WORK
 
-WORK is one of `BEGINNINGS`. At the STEP-th step of it the process kills itself: "inside", when the step has
+WORK is one of `MAGIC_NUMBERS`. At the STEP-th step of it the process kills itself: "inside", when the step has
 written its rows but nothing is committed, or "between", when the step before is on the disk and the next has not
 begun. Steps are small here, and the lease short, so that the next process need not wait for it.
 """

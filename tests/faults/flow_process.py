@@ -20,13 +20,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from holdfast import Stores, Ulids
-from holdfast.clock import RunClock
-from holdfast.errors import Conflict, RetryLater
-from holdfast.flows import Run
+from holdfast import Stores, UlidGenerator
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import Conflict, RetryLater
+from holdfast.flows import StepContext
 from holdfast.operations.queues import SendMessages
 from holdfast.operations.tables import TransactWriteItems
-from holdfast.runtime import Work
+from holdfast.runtime import WorkerGroup
 from holdfast.runtime.engines import Engines
 from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.tables.embedded import open_tables
@@ -88,9 +88,9 @@ def main(folder: str, seed: str, point: str, count: str) -> None:
 
 
 async def _working(stores: Stores, random: Random) -> None:
-    tools = Tools(mark=lambda: f"#{Ulids(stores.clock).new()}")
+    tools = Tools(mark=lambda: f"#{UlidGenerator(stores.clock).new()}")
 
-    async def now_and_then(run: Run[Errand]) -> None:
+    async def now_and_then(run: StepContext[Errand]) -> None:
         if random.random() < FAILURES:
             raise failed()
 
@@ -100,9 +100,9 @@ async def _working(stores: Stores, random: Random) -> None:
     async def handling(_: Stores) -> AsyncIterator[Tools]:
         yield tools
 
-    worker = replace(SYSTEM.component("worker"), consumers=(ERRANDS.consumer(handling),))
-    async with Work(stores, [worker], wait_s=LOOKS_S):
-        while places := await ERRANDS.standing(stores):
+    worker = replace(SYSTEM.get_component("worker"), consumers=(ERRANDS.consumer(handling),))
+    async with WorkerGroup(stores, [worker], wait_s=LOOKS_S):
+        while places := await ERRANDS.list_executions(stores):
             for key in [place.key for place in places if place.state == "offered"]:
                 await _chosen(stores, key, random, tools)
             await asyncio.sleep(LOOKS_S)
@@ -112,10 +112,10 @@ async def _chosen(stores: Stores, key: str, random: Random, tools: Tools) -> Non
     """A person chooses, now and then later; another process may have been quicker."""
     if random.random() < 0.5:
         return
-    errand = await stores.run(ERRANDS.use.one(key))
+    errand = await stores.run(ERRANDS.pattern_set.item(key))
     if errand is None or errand.flow_state != "offered":
         return
-    token, given = ERRANDS.token(errand), {"offer": random.choice(sorted(OFFERS))}
+    token, given = ERRANDS.make_token(errand), {"offer": random.choice(sorted(OFFERS))}
     try:
         await ERRANDS.answer(stores, key, "choose", token=token, given=given, tools=tools)
     except (Conflict, RetryLater):

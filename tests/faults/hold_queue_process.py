@@ -16,8 +16,8 @@ from random import Random
 from typing import Any
 
 from holdfast import Rate, Stores
-from holdfast.errors import Conflict, RetryLater
-from holdfast.guarantees import HoldQueue
+from holdfast.core.errors import Conflict, RetryLater
+from holdfast.guarantees import DelayedActions
 from holdfast.stores.tables.embedded import open_tables
 from tests.unit.guarantees.held_records import Letter, letter
 from tests.unit.guarantees.once_records import count
@@ -31,7 +31,7 @@ PAGE = 10
 # Later than anything here is held.
 LATER = timedelta(hours=1)
 
-queue = HoldQueue(Letter, "HQ", rate=Rate("letter"), example=letter, payload=("text",), lease_s=LEASE_S)
+queue = DelayedActions(Letter, "HQ", rate=Rate("letter"), example=letter, payload=("text",), lease_s=LEASE_S)
 
 
 def main(path: str, party: str, seed: str, requests: str) -> None:

@@ -18,11 +18,11 @@ from random import Random
 from typing import Final
 
 from holdfast import Stores
-from holdfast.guarantees.migration import Pace, Step, migrate, remove
+from holdfast.guarantees.table_migration import MigrationStep, Pace, migrate, remove_source
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
-from skymarshal import SYSTEM
-from skymarshal.model import CrewAssignment
-from skymarshal.roster import CREW_ROSTER_V2
+from skymarshal.model.entities import CrewAssignment
+from skymarshal.model.roster import CREW_ROSTER_V2
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.roster_traffic import Traffic, read_on
 
 from .deadly import Deadly
@@ -56,9 +56,9 @@ async def _traffic(tables: EmbeddedTables, name: str, seed: str) -> None:
 async def _migration(tables: EmbeddedTables, step: str, count: str, moment: str) -> None:
     stores = Stores(Deadly(tables, int(count), is_after=moment != "before"), system=SYSTEM)
     if step == "remove":
-        await remove(CREW_ROSTER_V2, stores, pace=PACE)
+        await remove_source(CREW_ROSTER_V2, stores, pace=PACE)
     else:
-        await migrate(CREW_ROSTER_V2, stores, until=Step(step), pace=PACE)
+        await migrate(CREW_ROSTER_V2, stores, until=MigrationStep(step), pace=PACE)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from random import Random
 from typing import Any
 
 from holdfast import Rate, Stores
-from holdfast.errors import LeaseLost, RetryLater
-from holdfast.guarantees import Claim, Done, Once
+from holdfast.core.errors import LeaseLost, RetryLater
+from holdfast.guarantees import Claim, Completion, Once
 from holdfast.stores.tables.embedded import open_tables
 from tests.unit.guarantees.once_records import EventRecord, count, event
 
@@ -62,7 +62,7 @@ async def _effects(stores: Stores, letters: Letters, job: str, claim: Claim[Even
         await inner.complete(count(f"{job}:counted"))
 
     await once.do(stores, event(f"{job}:count"), counted)
-    done: Done[EventRecord] = await once.outside(
+    done: Completion[EventRecord] = await once.call_external(
         stores,
         event(f"{job}:letter"),
         act=letters.send,

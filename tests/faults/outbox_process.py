@@ -21,8 +21,8 @@ from random import Random
 from typing import Any, Final
 
 from holdfast import Stores
-from holdfast.clock import RunClock
-from holdfast.errors import Conflict
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import Conflict
 from holdfast.runtime.engines import Engines
 from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.tables.embedded import open_tables

@@ -31,7 +31,7 @@ from holdfast.operations.objects import AdoptObject, PutObject
 from holdfast.operations.queues import DeleteMessages, SendMessages
 from holdfast.operations.tables import PutItem, TransactWriteItems, UpdateItem
 from holdfast.runtime.engines import Engines
-from pagw.payers.client import Payer
+from pagw.integrations.payers.client import PayerClient
 
 VARIABLE: Final = "PAGW_TEST_FATE"
 STORES: Final = ("queues", "objects", "sql", "cache")
@@ -110,12 +110,12 @@ def fated(stores: Stores, fate: Fate) -> Stores:
 
 
 def _opener(engines: Engines, name: str, fate: Fate) -> Callable[[], Any]:
-    return lambda: Fated(engines.of(name), fate)
+    return lambda: Fated(engines.get(name), fate)
 
 
 def _run() -> None:
     fate = Fate.of(os.environ.get(VARIABLE, ""))
-    open_stores, asked = holdfast.runtime.open_stores, Payer._changed
+    open_stores, asked = holdfast.runtime.open_stores, PayerClient._post
 
     def opened(*given: Any, **named: Any) -> Stores:
         return fated(open_stores(*given, **named), fate)
@@ -124,7 +124,7 @@ def _run() -> None:
         return await fate.met("act", lambda: asked(*given))
 
     setattr(holdfast.runtime, "open_stores", opened)  # noqa: B010 - as `holdfast run` finds it
-    setattr(Payer, "_changed", changed)  # noqa: B010
+    setattr(PayerClient, "_post", changed)  # noqa: B010
     main()
 
 

@@ -18,10 +18,10 @@ from typing import Any, Final
 from holdfast import Stores
 from holdfast.guarantees import OnceStatus, scan_files
 from holdfast.operations.objects import GetObject, ListObjects
-from pagw.model import IdempotencyRecord, audit_events_bucket, requests_bucket
-from pagw.sample_bundles import PEOPLE, person
-from pagw.sandbox.client import Received
-from pagw.sandbox.payer_desk import AUTHORIZATION, CALLBACK, DECISION
+from pagw.demo.sample.bundles import PEOPLE, get_person
+from pagw.demo.sandbox.client import ReceivedCall
+from pagw.demo.sandbox.payer_state import AUTHORIZATION, CALLBACK, DECISION
+from pagw.model.entities import IdempotencyRecord, audit_events_bucket, requests_bucket
 
 from .pagw_parties import REPEATED
 from .pagw_stage import Stage
@@ -52,7 +52,7 @@ class Findings:
     request_files: dict[str, bytes] = field(repr=False)
     audit_files: dict[str, bytes] = field(repr=False)
     ledger: list[dict[str, Any]] = field(repr=False)
-    received: dict[str, Received] = field(repr=False)
+    received: dict[str, ReceivedCall] = field(repr=False)
 
     def steps(self, pagw_id: str) -> list[dict[str, Any]]:
         return [each for each in self.audit if each["pagw_id"] == pagw_id and each["event_type"] == "STATUS"]
@@ -80,12 +80,12 @@ async def found(stage: Stage, stores: Stores) -> Findings:
         request_files=await _files(stores, requests_bucket.physical_name(stores.environment)),
         audit_files=await _files(stores, audit_events_bucket.physical_name(stores.environment)),
         ledger=stage.ask("payer", "/sandbox/ledger")["ledger"],
-        received={each["id"]: Received(**each) for each in received},
+        received={each["id"]: ReceivedCall(**each) for each in received},
     )
 
 
 async def _files(stores: Stores, bucket: str) -> dict[str, bytes]:
-    engine, files, cursor = stores.engines.of("objects"), dict[str, bytes](), None
+    engine, files, cursor = stores.engines.get("objects"), dict[str, bytes](), None
     while True:
         page = await engine.run(ListObjects(bucket=bucket, cursor=cursor))
         for each in page.objects:
@@ -95,7 +95,7 @@ async def _files(stores: Stores, bucket: str) -> dict[str, bytes]:
             return files
 
 
-# --- the requests ------------------------------------------------------------------------------------------------
+# --- the requests -------------------------------------------------------------------------------------------
 
 
 def judge_requests(findings: Findings, asked: Sequence[Asked]) -> None:
@@ -137,7 +137,7 @@ def judge_outcomes(findings: Findings, asked: Sequence[Asked]) -> None:
     assert {row["error_code"] for row in findings.requests.values() if row["status"] != "FAILED"} == {None}
 
 
-# --- outside -----------------------------------------------------------------------------------------------------
+# --- outside ------------------------------------------------------------------------------------------------
 
 
 def judge_payer(findings: Findings) -> None:
@@ -183,7 +183,7 @@ def judge_clients(
         assert each.name == findings.requests[id.partition("#")[0]]["tenant"]
 
 
-# --- audit -------------------------------------------------------------------------------------------------------
+# --- audit --------------------------------------------------------------------------------------------------
 
 
 def judge_audit(findings: Findings) -> None:
@@ -212,7 +212,7 @@ def judge_audit(findings: Findings) -> None:
         assert event["event_type"] == rows[uuid]["event_type"] and event["details"] == rows[uuid]["details"]
 
 
-# --- objects -----------------------------------------------------------------------------------------------------
+# --- objects ------------------------------------------------------------------------------------------------
 
 
 def judge_objects(findings: Findings) -> None:
@@ -233,7 +233,7 @@ def judge_objects(findings: Findings) -> None:
             assert record.response_key == row["s3_response_key"]
 
 
-# --- nobody's name -----------------------------------------------------------------------------------------------
+# --- nobody's name ------------------------------------------------------------------------------------------
 
 
 def judge_privacy(stage: Stage, people: int) -> None:
@@ -258,6 +258,6 @@ def judge_privacy(stage: Stage, people: int) -> None:
 
 def needles(people: int) -> list[str]:
     """Names, member ids, birth dates and addresses; a short postal code alone might be any number."""
-    everybody = [*PEOPLE, *(person(number) for number in range(people))]
+    everybody = [*PEOPLE, *(get_person(number) for number in range(people))]
     words = {word for each in everybody for word in (*each.secrets, each.born, each.postal_code)}
     return sorted(word for word in words if not (word.isdigit() and len(word) < 6))

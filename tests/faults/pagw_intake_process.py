@@ -17,15 +17,15 @@ from importlib import import_module
 from typing import Any
 
 from holdfast import open_stores
-from holdfast.errors import IdempotencyMismatch, InProgress
-from pagw import SYSTEM
-from pagw.fhir.claims import parsed
-from pagw.fhir.pas_rules import check_request
-from pagw.fhir.reading import read_bundle
-from pagw.findable import Findable
-from pagw.intake import Intake, Submission
-from pagw.sample_bundles import request_bundle
+from holdfast.core.errors import IdempotencyMismatch, InProgress
+from pagw.demo.sample.bundles import build_request_bundle
+from pagw.domain.fhir.claims import parse_claim
+from pagw.domain.fhir.parser import parse_bundle
+from pagw.domain.fhir.rules.pas_rules import check_request
+from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
+from pagw.system import SYSTEM
+from pagw.workers.intake import Intake, Submission
 from tests.faults.pagw_fate import Fate, fated
 
 
@@ -39,7 +39,7 @@ class Order:
 
     @property
     def body(self) -> bytes:
-        return json.dumps(request_bundle(reference=f"R-{self.key}", items=self.codes)).encode()
+        return json.dumps(build_request_bundle(reference=f"R-{self.key}", items=self.codes)).encode()
 
 
 def main() -> None:
@@ -54,8 +54,8 @@ def main() -> None:
 
 def _warm_up() -> None:
     """What is imported when it is first wanted, wanted here: once for all."""
-    bundle = read_bundle(Order("warm").body)
-    assert check_request(bundle) == [] and parsed(bundle).intent == "submit"
+    bundle = parse_bundle(Order("warm").body)
+    assert check_request(bundle) == [] and parse_claim(bundle).intent == "submit"
     for module in ("sql.postgres", "objects.local", "tables.embedded", "cache.memory"):
         import_module(f"holdfast.stores.{module}")
 
@@ -72,7 +72,7 @@ async def _taken_in(order: Order) -> dict[str, Any]:
     async with open_stores(SYSTEM) as stores:
         own = fated(stores, Fate.of(order.fate)).for_component("api")
         try:
-            accepted = await Intake(own, PagwSettings(), Findable.open()).accept(
+            accepted = await Intake(own, PagwSettings(), RequestLookup.open()).accept(
                 Submission("acme", order.key, order.body)
             )
         except InProgress as error:

@@ -16,13 +16,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.clock import RunClock
-from holdfast.web import serving
-from pagw.sandbox import CLIENT_ID, CLIENT_SECRET
-from pagw.sandbox.client import Behaviour, ClientSandbox, client_app
-from pagw.sandbox.issuer import IssuerSandbox, issuer_app
-from pagw.sandbox.payer import PayerSandbox, payer_app
-from pagw.sandbox.payer_desk import Asked, Authorization, PayerDesk
+from holdfast.core.clock import RunClock
+from holdfast.web import serve_in_thread
+from pagw.demo.sandbox import CLIENT_ID, CLIENT_SECRET
+from pagw.demo.sandbox.client import Behaviour, ClientSandbox, build_client_app
+from pagw.demo.sandbox.issuer import IssuerSandbox, build_issuer_app
+from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
+from pagw.demo.sandbox.payer_state import Authorization, AuthorizationRequest, PayerState
 
 REPEATED: Final = "repeated"
 # By the run clock: short enough that a callback may come before anybody has recorded the first answer.
@@ -32,11 +32,13 @@ TOKEN_LIFE_S: Final = 120.0
 CLIENTS_TOKEN_S: Final = 10**7
 
 
-class WatchfulDesk(PayerDesk):
-    def act(self, asked: Asked, body: Mapping[str, Any], former: str, decide_after_s: float) -> Authorization:
-        if asked.reference in self.authorizations:
-            self._write(REPEATED, reference=asked.reference)
-        return super().act(asked, body, former, decide_after_s)
+class WatchfulDesk(PayerState):
+    def act(
+        self, request: AuthorizationRequest, body: Mapping[str, Any], former: str, decide_after_s: float
+    ) -> Authorization:
+        if request.reference in self.authorizations:
+            self._write(REPEATED, reference=request.reference)
+        return super().act(request, body, former, decide_after_s)
 
 
 def main(folder: str, clock_file: str) -> None:
@@ -49,16 +51,16 @@ def main(folder: str, clock_file: str) -> None:
         token_life_s=TOKEN_LIFE_S,
         decide_after_s=DECIDE_AFTER_S,
     )
-    payer.desk = WatchfulDesk(clock, ledgers)
+    payer.state = WatchfulDesk(clock, ledgers)
     apps = {
-        "payer": payer_app(payer),
-        "issuer": issuer_app(IssuerSandbox(clock=clock, folder=ledgers, lifetime_s=CLIENTS_TOKEN_S)),
-        "client": client_app(ClientSandbox(clock=clock, folder=ledgers)),
+        "payer": build_payer_app(payer),
+        "issuer": build_issuer_app(IssuerSandbox(clock=clock, folder=ledgers, lifetime_s=CLIENTS_TOKEN_S)),
+        "client": build_client_app(ClientSandbox(clock=clock, folder=ledgers)),
         # A client whose server is gone for good.
-        "gone": client_app(ClientSandbox(clock=clock, behaviour=Behaviour(is_gone=True))),
+        "gone": build_client_app(ClientSandbox(clock=clock, behaviour=Behaviour(is_gone=True))),
     }
     with ExitStack() as stack:
-        urls = {name: stack.enter_context(serving(app)) for name, app in apps.items()}
+        urls = {name: stack.enter_context(serve_in_thread(app)) for name, app in apps.items()}
         sys.stdout.write(json.dumps(urls) + "\n")
         sys.stdout.flush()
         sys.stdin.read()

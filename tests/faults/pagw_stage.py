@@ -21,11 +21,11 @@ import httpx2
 import psycopg
 from psycopg.rows import dict_row
 
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import running_server
-from pagw import PIPELINE, SYSTEM
-from pagw.sandbox import variables
-from pagw.sandbox.issuer import IssuerSandbox
+from pagw.demo.sandbox import build_variables
+from pagw.demo.sandbox.issuer import IssuerSandbox
+from pagw.system import PIPELINE, SYSTEM
 from tests.postgres import new_folder
 
 from .pagw_fate import VARIABLE
@@ -65,7 +65,7 @@ class Stage(Staged):
         )
         self.parties: dict[str, str] = json.loads(self.first_line(parties))
         self.variables |= {
-            **variables(self.parties, self.apis[0]),
+            **build_variables(self.parties, self.apis[0]),
             "PAGW_PAYER_URL": self.parties["payer"],
             "PAGW_RATE_LIMIT": "1000000",
             "PAGW_ANSWER_WAIT_S": "2",
@@ -88,9 +88,9 @@ class Stage(Staged):
         return [f"http://127.0.0.1:{port}" for port in self.ports]
 
     def token(self, tenant: str) -> str:
-        return self._issuer.minted(tenant)
+        return self._issuer.mint_token(tenant)
 
-    # --- the crew -----------------------------------------------------------------------------------------------
+    # --- the crew -------------------------------------------------------------------------------------------
 
     def add_api(self, number: int = 0, fate: str = "") -> Process:
         return self._joined(f"api {number}", fate, API_COMPONENTS, "--port", str(self.ports[number]))
@@ -157,7 +157,7 @@ class Stage(Staged):
         self.deaths.append("PostgreSQL killed")
         return True
 
-    # --- from outside -------------------------------------------------------------------------------------------
+    # --- from outside ---------------------------------------------------------------------------------------
 
     def rows(self, text: str) -> list[dict[str, Any]]:
         """What the database says; somebody of ours must be keeping it up."""

@@ -18,18 +18,18 @@ from typing import Any, Final, Literal
 
 import httpx2
 
-from pagw.fhir.subscriptions import Subscribed, subscription_resource
-from pagw.fhir.urls import TOPIC
-from pagw.sample_bundles import (
+from pagw.demo.sample.bundles import (
     PROVIDER_NPIS,
     SampleAttachment,
     SampleItem,
-    cancel_bundle,
-    person,
-    request_bundle,
-    update_bundle,
+    build_cancel_bundle,
+    build_request_bundle,
+    build_update_bundle,
+    get_person,
 )
-from pagw.sandbox import TENANTS, payer_rules
+from pagw.demo.sandbox import TENANTS, payer_rules
+from pagw.domain.fhir.subscriptions import SubscriptionRequest, build_subscription_resource
+from pagw.domain.fhir.urls import TOPIC
 
 from .pagw_stage import Stage
 
@@ -112,8 +112,8 @@ def _submission(random: Random, number: int) -> Asked:
     code = random.choices(list(CODES), [often for _, often in CODES.values()])[0]
     npi = random.choice(CLINICS)
     attachments = [SampleAttachment()] if random.random() < 0.2 else []
-    bundle = request_bundle(
-        member=person(number % 40),
+    bundle = build_request_bundle(
+        member=get_person(number % 40),
         npi=npi,
         items=[SampleItem(code, quantity=4)],
         attachments=attachments,
@@ -125,9 +125,9 @@ def _submission(random: Random, number: int) -> Asked:
 def _change(random: Random, number: int, former: Asked, kind: Kind) -> Asked:
     reference = f"R-{number}"
     if kind == "cancel":
-        bundle = cancel_bundle(former.bundle, reference=reference)
+        bundle = build_cancel_bundle(former.bundle, reference=reference)
     else:
-        bundle = update_bundle(former.bundle, reference=reference, added=["99214"])
+        bundle = build_update_bundle(former.bundle, reference=reference, added=["99214"])
     changed = _asked(random, number, bundle, npi=former.npi, tenant=former.tenant)
     changed.kind, changed.former, changed.gives_up = kind, former, False
     return changed
@@ -179,14 +179,14 @@ class Clients:
     async def subscribe(self) -> None:
         for tenant, npi in SUBSCRIBED:
             endpoint = f"{self._stage.parties['client']}/notifications/{tenant}"
-            wanted = Subscribed(topic=TOPIC, organization=npi, endpoint=endpoint)
-            body = json.dumps(subscription_resource(wanted, id="s-1", status="requested")).encode()
+            wanted = SubscriptionRequest(topic=TOPIC, organization=npi, endpoint=endpoint)
+            body = json.dumps(build_subscription_resource(wanted, id="s-1", status="requested")).encode()
             answer = await self._posted(tenant, "/fhir/Subscription", body, {}, api=self._stage.apis[0])
             assert answer is not None and answer.status_code == 201, answer
             assert answer.json()["status"] == "active"
             self.subscriptions[answer.json()["id"]] = (tenant, npi)
 
-    # --- one request --------------------------------------------------------------------------------------------
+    # --- one request ----------------------------------------------------------------------------------------
 
     async def send(self, asked: Asked) -> None:
         """Until it is acknowledged, by every copy with the same id. Then something else is tried under the same key."""
@@ -242,7 +242,7 @@ class Clients:
         path = "/pas/requests" if asked.door == "native" else "/fhir/Claim/$submit"
         return await self._posted(asked.tenant, path, body, headers)
 
-    # --- HTTP ---------------------------------------------------------------------------------------------------
+    # --- HTTP -----------------------------------------------------------------------------------------------
 
     async def _posted(
         self, tenant: str, path: str, body: bytes, headers: dict[str, str], api: str | None = None

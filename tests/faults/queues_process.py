@@ -18,8 +18,8 @@ import os
 import sys
 from pathlib import Path
 
-from holdfast.clock import RunClock
-from holdfast.errors import ReceiptLost
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import ReceiptLost
 from holdfast.operations.queues import DeleteMessages, Outgoing, ReceiveMessages, SendMessages
 from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
 

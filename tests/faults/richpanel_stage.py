@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx
 
-from holdfast import Stores, queue_reports
-from holdfast.runtime.preparation import QueueReport
-from richpanel import SYSTEM
+from holdfast import Stores, get_queue_reports
+from holdfast.runtime.system_provisioner import QueueReport
+from richpanel.system import SYSTEM
 
 from .richpanel_traffic import START
 from .staged import Process, Staged
@@ -47,7 +47,7 @@ class Stage(Staged):
 
 
 async def queue_now(stores: Stores) -> QueueReport:
-    [report] = await queue_reports(stores, SYSTEM.queues)
+    [report] = await get_queue_reports(stores, SYSTEM.queues)
     return report
 
 

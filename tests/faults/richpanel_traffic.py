@@ -13,18 +13,18 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from richpanel.intents import Intent, examples, intent_classifier
-from richpanel.keys import event_key
-from richpanel.model import ActionType, ConversationState
-from richpanel.orders import Order, email_sha256
-from richpanel.payloads import InboundEvent
-from richpanel.progress import next_state
-from richpanel.rules import Action, Decision, Facts, decide
-from richpanel.switches import SwitchPosition
+from richpanel.domain.feature_flags import FeatureFlags
+from richpanel.domain.idempotency_keys import build_event_key
+from richpanel.domain.inbound_events import InboundEvent
+from richpanel.domain.intents import Intent, get_intent_classifier, load_examples
+from richpanel.domain.orders import Order, hash_email
+from richpanel.domain.rules import Action, Decision, Facts, decide
+from richpanel.domain.state_updates import build_next_state
+from richpanel.model.entities import ActionType, ConversationState
 
 # A Tuesday within working hours, so that what depends on them is known.
 START = datetime(2026, 2, 3, 10, tzinfo=UTC)
-SWITCHES = SwitchPosition(safe_mode=False, automation_enabled=True, channels=frozenset({"email"}))
+SWITCHES = FeatureFlags(safe_mode=False, automation_enabled=True, channels=frozenset({"email"}))
 EFFECTS = {
     ActionType.route: "assign",
     ActionType.escalate: "assign",
@@ -52,7 +52,7 @@ class Written:
 
     @property
     def key(self) -> str:
-        return event_key(self.conversation_id, self.message_id, received_at=START).key
+        return build_event_key(self.conversation_id, self.message_id, received_at=START).key
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Effect:
     reference: str
 
 
-# --- what is written ---------------------------------------------------------------------------------------------
+# --- what is written ----------------------------------------------------------------------------------------
 
 
 def traffic(random: Random, events: int, conversations: int) -> list[Conversation]:
@@ -179,10 +179,10 @@ def _example(random: Random, conversation: Conversation) -> str:
     """Risk is kept to few conversations: once at risk, always at risk, and nothing else would be seen."""
     intents = [each for each in Intent if conversation.at_risk or each not in RISKS]
     wanted = random.choice(intents)
-    return random.choice([each.text for each in examples() if each.label == wanted])
+    return random.choice([each.text for each in load_examples() if each.label == wanted])
 
 
-# --- what must come of it ----------------------------------------------------------------------------------------
+# --- what must come of it -----------------------------------------------------------------------------------
 
 
 def expected(conversation: Conversation, orders: dict[str, dict[str, str]]) -> list[Effect]:
@@ -201,7 +201,7 @@ def played(conversation: Conversation, orders: dict[str, dict[str, str]]) -> Ite
         facts = _facts(conversation, written, state, tags, orders)
         decision = decide(facts)
         yield facts, decision
-        state = next_state(facts, decision)
+        state = build_next_state(facts, decision)
         tags |= {each.target for each in decision.actions if each.type is ActionType.tag}
 
 
@@ -225,19 +225,19 @@ def _facts(
     facts = Facts(
         event=event,
         message_key=written.message_id,
-        classification=intent_classifier().classify(written.text),
-        switches=SWITCHES,
+        classification=get_intent_classifier().classify(written.text),
+        flags=SWITCHES,
         now=START,
         state=state,
     )
-    found = orders.get(facts.number) if facts.number else None
+    found = orders.get(facts.order_number) if facts.order_number else None
     return replace(facts, order=_order(found)) if found and not facts.is_late else facts
 
 
 def _order(found: dict[str, str]) -> Order:
     return Order(
         number=found["number"].lstrip("#"),
-        email_sha256=email_sha256(found["email"]),
+        email_sha256=hash_email(found["email"]),
         status=found["status"],
         detail=f"It travels with {found['carrier']}. It is expected on {found['expected']}.",
     )

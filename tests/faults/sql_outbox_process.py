@@ -26,9 +26,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
-from holdfast import Stores, Work
-from holdfast.clock import RunClock
-from holdfast.errors import Conflict, RetryLater
+from holdfast import Stores, WorkerGroup
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import Conflict, RetryLater
 from holdfast.runtime.engines import Engines
 from tests.unit.guarantees.sql_announcing import (
     INBOX,
@@ -98,8 +98,8 @@ async def stores_in(folder: Path, sql: str, fate: Fate | None = None) -> AsyncIt
     """On the queue's file and the clock of a folder, and on the database of a URL or a folder of its own."""
     async with stores_at(sql, clock=RunClock(folder / CLOCK), folder=folder) as stores:
         if fate is not None:
-            queues = FatedQueues(stores.engines.of("queues"), fate)
-            database = FatedSql(stores.engines.of("sql"), fate)
+            queues = FatedQueues(stores.engines.get("queues"), fate)
+            database = FatedSql(stores.engines.get("sql"), fate)
             stores.engines = Engines({"queues": lambda: queues, "sql": lambda: database})
         yield stores
 
@@ -125,7 +125,7 @@ async def _change(stores: Stores, random: Random) -> None:
     if random.random() < 0.5:
         await stores.transact(*writes)
         return
-    async with stores.transaction() as sql:
+    async with stores.sql_transaction() as sql:
         for write in writes:
             await sql.run(write)
 
@@ -151,7 +151,7 @@ async def taken(stores: Stores, wait_s: float = 0.0) -> int:
     messages = await stores.run(changes.receive(1, wait_s=wait_s))
     for each in messages:
         did = effect(each.message.order_id, each.message.version)
-        await INBOX.once(stores, "taker", each.announcement, did)
+        await INBOX.run_once(stores, "taker", each.announcement_id, did)
         await stores.run(changes.delete(each))
     return len(messages)
 
@@ -161,12 +161,12 @@ async def _one_round(stores: Stores, random: Random) -> None:
 
 
 async def _works(stores: Stores, random: Random) -> None:
-    async with Work(stores, [SYSTEM.component("publisher")]):
+    async with WorkerGroup(stores, [SYSTEM.get_component("publisher")]):
         await asyncio.Event().wait()
 
 
 async def _hangs(stores: Stores, random: Random) -> None:
-    async with stores.transaction() as sql:
+    async with stores.sql_transaction() as sql:
         for write in changed(stores, ORDERS[0], 0):
             await sql.run(write)
         os.write(1, b"written\n")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.errors import OutcomeUnknown, RetryLater
+from holdfast.core.errors import OutcomeUnknown, RetryLater, StoreClosed
 from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres import PostgresSql, open_embedded_postgres
 
@@ -57,6 +57,8 @@ async def write(engine: PostgresSql, id: str) -> None:
         except OutcomeUnknown:
             if not await is_there(engine, id):
                 continue
+        except StoreClosed:
+            raise  # for good: a retry would spin and never let the process end
         except RetryLater:
             continue
         said(id)
@@ -68,6 +70,8 @@ async def is_there(engine: PostgresSql, id: str) -> bool:
     while True:
         try:
             return (await engine.run(look)).count > 0
+        except StoreClosed:
+            raise
         except RetryLater:
             continue
 

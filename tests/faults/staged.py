@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from holdfast import Stores, System, open_stores
-from holdfast.clock import RunClock
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.clock import RunClock
 
 ROOT: Final = Path(__file__).parents[2]
 TICK_S: Final = 0.02
@@ -84,7 +84,7 @@ class Staged:
     def stores(self) -> Stores:
         return open_stores(self.system, self.settings)
 
-    # --- processes ----------------------------------------------------------------------------------------------
+    # --- processes ------------------------------------------------------------------------------------------
 
     def serve(self, *arguments: str) -> str:
         """A server, and the address at which it answers."""

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from agenticpm import patterns
-from agenticpm.model import Action, EventType, Project
-from agenticpm.patterns import LEASE_S
+from agenticpm.model import patterns
+from agenticpm.model.entities import Action, EventType, Project
+from agenticpm.model.patterns import LEASE_S
 from holdfast import Stores
 from holdfast.guarantees import OnceStatus
 from tests.faults.agenticpm_findings import Findings, everything, findings, reference_of
@@ -119,10 +119,10 @@ async def _slept(stage: Stage) -> None:
             slept = await sleeper.ended()
             stage.faults(parties=("jira", "outlook"))
             assert await everything(stores) == before, f"written after {name}"
-            assert slept is not None and "taken over" in str(slept["why_not"]), slept
+            assert slept is not None and "took over" in str(slept["why_not"]), slept
 
 
-# --- the days ----------------------------------------------------------------------------------------------------
+# --- the days -----------------------------------------------------------------------------------------------
 
 
 async def _round(
@@ -209,7 +209,7 @@ class Undisturbed:
         assert (found["later"], found["refused"]) == ([], []), found
 
 
-# --- the kills ---------------------------------------------------------------------------------------------------
+# --- the kills ----------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -353,7 +353,7 @@ def _told(death: Death | None, who: str) -> str:
     return f"{who} at {death.name}" if death.name else f"{who}, {death.moment}"
 
 
-# --- the judgement -----------------------------------------------------------------------------------------------
+# --- the judgement ------------------------------------------------------------------------------------------
 
 
 def _judge_outward(found: Findings, ledger: Sequence[dict[str, Any]]) -> None:

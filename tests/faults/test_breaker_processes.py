@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from holdfast import Stores, create_tables
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.guarantees import BREAKERS
 from holdfast.stores.tables.embedded import open_tables
 from tests.faults.breaker_process import CLOCK, FAILURES, PROBE_S, RECOVERY_S

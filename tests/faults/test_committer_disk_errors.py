@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.errors import StoreFileError, StoreFull, StoreIOError
+from holdfast.core.errors import StoreFileError, StoreFull, StoreIOError
 from holdfast.stores.sqlite import Database, Receipt, Tuning
 from tests.unit.sqlite.pairs import numbers_in, open_pairs, pair
 

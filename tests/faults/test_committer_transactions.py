@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.errors import ConditionFailed, StoreIOError
+from holdfast.core.errors import ConditionFailed, StoreIOError
 from holdfast.stores.sqlite import Database, Receipt, Tuning, committer
 from tests.unit.sqlite.pairs import PATIENT, half_a_pair, numbers_in, open_pairs, pair
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.errors import AlreadyThere, InvalidRequest, LimitExceeded, NotFound
+from holdfast.core.errors import AlreadyExists, InvalidRequest, LimitExceeded, NotFound
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.tables import (
     BatchWriteItem,
@@ -158,7 +158,7 @@ def _writes(tables: EmbeddedTables) -> None:
         tables.run_blocking(PutItem("tab", {"pk": f"{at + 1}", "n": at}))
 
 
-DOCUMENTED = (NotFound, AlreadyThere, InvalidRequest, LimitExceeded)
+DOCUMENTED = (NotFound, AlreadyExists, InvalidRequest, LimitExceeded)
 
 
 def test_several_who_make_change_and_delete_one_table_hear_only_documented_errors(tmp_path: Path) -> None:

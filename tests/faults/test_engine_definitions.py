@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.stores.tables.embedded import open_tables
 from tests.model.drivers import Refused, TakingTurns
 

@@ -13,7 +13,7 @@ from random import Random, SystemRandom
 
 import pytest
 
-from holdfast.clock import SYSTEM_CLOCK
+from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.operations.tables import (
     CreateBackup,
     DeleteItem,

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 from holdfast import Stores
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from tests.faults.flow_process import CLOCK, POINTS, stores_in
 from tests.faults.killing import Process, process_of
 from tests.unit.flows.errands import ERRANDS, NOON, Errand, Happened, create_errand, prepared
@@ -46,8 +46,8 @@ def test_killed_workers_bring_every_item_to_its_end_and_do_each_step_once(tmp_pa
 async def _begun(stores: Stores) -> None:
     await prepared(stores)
     for number in range(ITEMS):
-        errand = ERRANDS.begun(Errand(owner="o-1", errand_id=f"e-{number}"), stores)
-        await stores.transact(create_errand(errand), *ERRANDS.started(stores, errand))
+        errand = ERRANDS.initial(Errand(owner="o-1", errand_id=f"e-{number}"), stores)
+        await stores.transact(create_errand(errand), *ERRANDS.start_writes(stores, errand))
 
 
 def _outlived(folder: Path, clock: RunClock, random: Random) -> Counter[str]:
@@ -94,6 +94,6 @@ async def _checked(stores: Stores) -> Counter[str]:
         )
         assert (set(found), set(found.values())) == (EFFECTS[errand.flow_state], {1}), (errand, found)
         ends[errand.flow_state] += 1
-    assert await ERRANDS.standing(stores) == []
-    assert await ERRANDS.outbox.waiting(stores) == []
+    assert await ERRANDS.list_executions(stores) == []
+    assert await ERRANDS.outbox.list_unsent(stores) == []
     return ends

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from holdfast import Stores, create_tables
-from holdfast.errors import Conflict
+from holdfast.core.errors import Conflict
 from holdfast.guarantees import OnceStatus
 from holdfast.stores.tables.embedded import open_tables
 from tests.unit.guarantees.held_records import letter, letters
@@ -99,7 +99,7 @@ async def _held(path: Path, random: Random) -> None:
         stores = Stores(tables)
         await create_tables(stores, [letters, counters])
         for number in range(LETTERS):
-            await stores.run(queue.held(stores, letter(f"l-{number}"), for_s=random.uniform(0, HOLD_S_MAX)))
+            await stores.run(queue.delay(stores, letter(f"l-{number}"), for_s=random.uniform(0, HOLD_S_MAX)))
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from random import Random, SystemRandom
 import pytest
 
 from holdfast import Stores, create_tables
-from holdfast.guarantees.migration import MIGRATIONS, Phase, Step, migrate, remove
+from holdfast.guarantees.table_migration import MIGRATIONS, MigrationStep, Phase, migrate, remove_source
 from holdfast.stores.tables.embedded import open_tables
-from skymarshal import SYSTEM
-from skymarshal.model import CrewAssignment, crew_roster
-from skymarshal.roster import CREW_ROSTER_V2
+from skymarshal.model.entities import CrewAssignment, crew_roster
+from skymarshal.model.roster import CREW_ROSTER_V2
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.roster_traffic import assert_arrived, filled
 
 from .migration_process import PACE
@@ -32,13 +32,13 @@ ROWS = 500 if SOAK else 50
 KILLS = 3 if SOAK else 2
 CHANGES_MIN = 20
 
-STEPS = (*Step, "remove")
+STEPS = (*MigrationStep, "remove")
 # About as many requests as each step makes with these rows: further, and it ends before it is killed.
 REQUESTS = {
-    Step.PREPARE: 25,
-    Step.BACKFILL: ROWS,
-    Step.VERIFY: 40,
-    Step.SWITCH: 30,
+    MigrationStep.PREPARE: 25,
+    MigrationStep.BACKFILL: ROWS,
+    MigrationStep.VERIFY: 40,
+    MigrationStep.SWITCH: 30,
     "remove": 12,
 }
 
@@ -47,7 +47,7 @@ REQUESTS = {
 @pytest.mark.proves("SM-X20")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_migration_killed_in_any_step_is_gone_on_with_and_nothing_is_lost(
-    tmp_path: Path, step: Step | str
+    tmp_path: Path, step: MigrationStep | str
 ) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
@@ -71,15 +71,17 @@ async def _begun(path: Path, random: Random) -> None:
         await filled(stores, ROWS, random)
 
 
-async def _up_to_before(path: Path, step: Step | str) -> None:
+async def _up_to_before(path: Path, step: MigrationStep | str) -> None:
     """The steps before the one to be killed in."""
     before = STEPS.index(step) - 1
     if before >= 0:
         with open_tables(path) as tables:
-            await migrate(CREW_ROSTER_V2, Stores(tables, system=SYSTEM), until=Step(STEPS[before]), pace=PACE)
+            await migrate(
+                CREW_ROSTER_V2, Stores(tables, system=SYSTEM), until=MigrationStep(STEPS[before]), pace=PACE
+            )
 
 
-def _killed(path: Path, step: Step | str, random: Random) -> bool:
+def _killed(path: Path, step: MigrationStep | str, random: Random) -> bool:
     """Whether it was: a run that had less to do ends well."""
     count, moment = random.randrange(1, REQUESTS[step]), random.choice(["before", "after"])
     command = [
@@ -97,12 +99,12 @@ def _killed(path: Path, step: Step | str, random: Random) -> bool:
     return ended.returncode != 0
 
 
-async def _ended(path: Path, step: Step | str, traffic: subprocess.Popen[str]) -> dict[str, object]:
+async def _ended(path: Path, step: MigrationStep | str, traffic: subprocess.Popen[str]) -> dict[str, object]:
     with open_tables(path) as tables:
         stores = Stores(tables, system=SYSTEM)
         assert (await migrate(CREW_ROSTER_V2, stores, pace=PACE)).phase in (Phase.SWITCHED, Phase.REMOVED)
         told = await asyncio.to_thread(_told, traffic)
-        assert (await remove(CREW_ROSTER_V2, stores, pace=PACE)).phase is Phase.REMOVED
+        assert (await remove_source(CREW_ROSTER_V2, stores, pace=PACE)).phase is Phase.REMOVED
     return told
 
 

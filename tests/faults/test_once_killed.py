@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from holdfast import Stores, create_tables
-from holdfast.guarantees import Done
+from holdfast.guarantees import Completion
 from holdfast.stores.tables.embedded import open_tables
 from tests.unit.guarantees.once_records import counted, counters, event, events
 
@@ -127,5 +127,5 @@ async def _judged(path: Path, party: Party, jobs: int = JOBS) -> None:
             counts = [await counted(stores, f"{job}:{what}") for what in ("counted", "recorded", "handled")]
             assert counts == [1, 1, 1], f"{job}: {counts}"
             done = await once.claim(stores, event(f"{job}:event"))
-            assert isinstance(done, Done)
+            assert isinstance(done, Completion)
             assert done.result == {"letter": party.ledger.index(f"{job}:letter")}

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 from holdfast import Stores
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from tests.faults.outbox_process import CLOCK, ORDERS, stores_in
 from tests.unit.guarantees.announcing import NOON, OUTBOX_OF_ORDERS, Order, prepared, received
 
@@ -76,7 +76,7 @@ async def _drained(stores: Stores) -> dict[str, list[int]]:
     """What the queue was told, by order, after everything that waits is relayed."""
     report = await OUTBOX_OF_ORDERS.relay(stores)
     assert (report.busy, report.failed, report.blocked) == (0, 0, 0)
-    assert await OUTBOX_OF_ORDERS.waiting(stores) == []
+    assert await OUTBOX_OF_ORDERS.list_unsent(stores) == []
     told: dict[str, list[int]] = defaultdict(list)
     for each in await received(stores):
         told[each.message.order_id].append(each.message.version)

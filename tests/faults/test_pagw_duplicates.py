@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from pagw.sample_bundles import request_bundle
-from pagw.sandbox.payer_rules import DENIED
+from pagw.demo.sample.bundles import build_request_bundle
+from pagw.demo.sandbox.payer_rules import DENIED
 
 from .pagw_stage import Stage
 
@@ -32,7 +32,7 @@ def test_of_fifty_copies_at_once_one_is_processed_and_another_payload_is_refused
 
 
 async def _judge(stage: Stage) -> None:
-    asked, other = (json.dumps(request_bundle(items=[code])).encode() for code in ("99213", DENIED))
+    asked, other = (json.dumps(build_request_bundle(items=[code])).encode() for code in ("99213", DENIED))
     async with httpx2.AsyncClient(timeout=60) as http:
         desk = Desk(stage, http)
         copies = await asyncio.gather(*(desk.post("one", asked, number) for number in range(COPIES)))

@@ -19,15 +19,17 @@ from typing import Any
 
 import pytest
 
-from holdfast import open_stores, prepare
-from holdfast.clock import RunClock
+from holdfast import open_stores, provision
+from holdfast.config.settings import Settings
+from holdfast.core.clock import RunClock
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.objects import ListObjects
-from holdfast.settings import Settings
-from pagw import SYSTEM, patterns, sandbox
-from pagw.model import IdempotencyRecord, pagw, requests_bucket
-from pagw.patterns import SUBMISSION_LEASE_S
-from pagw.sweeping import AGE_S, sweep
+from pagw.demo import sandbox
+from pagw.model import patterns
+from pagw.model.entities import IdempotencyRecord, pagw, requests_bucket
+from pagw.model.patterns import SUBMISSION_LEASE_S
+from pagw.system import SYSTEM
+from pagw.workers.sweeper import MIN_AGE_S, sweep
 from tests.postgres import connected, fresh_database
 
 from .pagw_intake_process import Order
@@ -68,7 +70,7 @@ class Intakes:
             "HOLDFAST_SQL": self.sql,
             "HOLDFAST_ENVIRONMENT": "test",
             "HOLDFAST_RUN_CLOCK": str(folder / "clock"),
-            **sandbox.variables({"payer": ""}, "http://127.0.0.1:9"),
+            **sandbox.build_variables({"payer": ""}, "http://127.0.0.1:9"),
         }
         self._loop = asyncio.Runner()
         self._stores = open_stores(SYSTEM, Settings.load(environ=self.variables))
@@ -88,7 +90,7 @@ class Intakes:
         self._loop.close()
 
     async def _prepared(self) -> None:
-        await prepare(self._stores, SYSTEM)
+        await provision(self._stores, SYSTEM)
         await sandbox.register(self._stores, "http://127.0.0.1:9")
 
     def take_in(self, order: Order) -> dict[str, Any] | None:
@@ -103,14 +105,14 @@ class Intakes:
         assert json.loads(self._process.stdout.readline()) == {"exit": 0}
         return told
 
-    # --- what is there ------------------------------------------------------------------------------------------
+    # --- what is there --------------------------------------------------------------------------------------
 
     def record(self, key: str) -> IdempotencyRecord | None:
         return self._loop.run(self._stores.run(patterns.submission(f"acme:{key}")))
 
     def files(self) -> list[str]:
         listing = ListObjects(bucket=requests_bucket.physical_name("test"))
-        page = self._loop.run(self._stores.engines.of("objects").run(listing))
+        page = self._loop.run(self._stores.engines.get("objects").run(listing))
         return [each.key for each in page.objects]
 
     def pointed_at(self) -> set[str]:
@@ -185,7 +187,7 @@ def test_files_of_a_request_that_nobody_came_back_for_are_swept_when_its_key_has
     left = claimed.pagw_id
     own = {id: f"202611/{id}/request/original_bundle.json" for id in (left, kept["id"])}
     assert set(intakes.files()) == set(own.values())
-    intakes.clock.advance(AGE_S - 60)
+    intakes.clock.advance(MIN_AGE_S - 60)
     assert intakes.sweep() == 0
     intakes.clock.advance(120)
     assert intakes.sweep() == 1

@@ -17,11 +17,11 @@ from random import Random, SystemRandom
 import psycopg
 import pytest
 
-from holdfast import Stores, prepare, queue_reports
-from holdfast.errors import RetryLater
+from holdfast import Stores, get_queue_reports, provision
+from holdfast.core.errors import RetryLater
 from holdfast.operations.queues import Redrive
-from pagw import SYSTEM
-from pagw.sweeping import AGE_S, sweep
+from pagw.system import SYSTEM
+from pagw.workers.sweeper import MIN_AGE_S, sweep
 from tests.conftest import SOAK
 
 from . import pagw_findings as findings
@@ -112,7 +112,7 @@ def test_every_request_comes_to_its_end_once_whoever_is_killed_over_it(tmp_path:
         _judge_kills(run)
 
 
-# --- the run -----------------------------------------------------------------------------------------------------
+# --- the run ------------------------------------------------------------------------------------------------
 
 
 async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
@@ -121,7 +121,7 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
     async with Clients(stage, random) as clients, stage.stores() as stores:
         run = Run(stage, random, traffic(random, REQUESTS), clients, fates)
         # From now on this process, too, is one that keeps PostgreSQL up.
-        await prepare(stores, SYSTEM)
+        await provision(stores, SYSTEM)
         await _set_up(run)
         with stage.clock.jumping():
             async with asyncio.timeout(DONE_S), asyncio.TaskGroup() as tasks:
@@ -130,7 +130,7 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
                 tasks.create_task(_asked_and_settled(run, stores))
         stage.stop_crew()
         seen = await findings.found(stage, stores)
-        stage.clock.advance(AGE_S + 1)
+        stage.clock.advance(MIN_AGE_S + 1)
         run.swept = (await sweep(stores)).files
         if run.swept:
             await _archived(run, stores)
@@ -238,12 +238,12 @@ async def _settled(run: Run, stores: Stores) -> None:
 async def _is_quiet(run: Run, stores: Stores) -> bool:
     payer = run.stage.ask("payer", "/sandbox/callbacks")
     waiting = 0
-    for report in await queue_reports(stores, SYSTEM.queues):
+    for report in await get_queue_reports(stores, SYSTEM.queues):
         waiting += report.waiting.backlog + (report.dead or 0)
         if report.dead:
             queue = next(each for each in SYSTEM.queues if each.name == report.queue)
-            back = Redrive(queue.physical_name("test", dead=True), report.physical)
-            run.redriven += await stores.engines.of("queues").run(back)
+            back = Redrive(queue.physical_name("test", dead_letter=True), report.physical)
+            run.redriven += await stores.engines.get("queues").run(back)
     [row] = run.stage.rows(
         """SELECT (SELECT count(*) FROM pagw.outbox WHERE NOT processed) AS unsent,
                   (SELECT count(*) FROM pagw.deliveries WHERE status = 'waiting') AS untold,
@@ -261,7 +261,7 @@ async def _archived(run: Run, stores: Stores) -> None:
     run.stage.stop_crew()
 
 
-# --- the judgement -----------------------------------------------------------------------------------------------
+# --- the judgement ------------------------------------------------------------------------------------------
 
 
 def _told(run: Run, seen: findings.Findings) -> str:

@@ -15,7 +15,7 @@ from random import Random, SystemRandom
 
 import pytest
 
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.operations.queues import CreateQueue, DeleteMessages, QueueDefinition, ReceiveMessages
 from holdfast.stores.queues.embedded import open_queues
 

@@ -23,10 +23,10 @@ from holdfast import Stores
 from holdfast.guarantees import OnceStatus, scan_files
 from holdfast.operations.queues import Redrive
 from holdfast.web import sign
-from richpanel import patterns
-from richpanel.explaining import why
-from richpanel.model import IdempotencyRecord, Kind, events
-from richpanel.switchboard import turn
+from richpanel.api.explain import explain_routing
+from richpanel.model import patterns
+from richpanel.model.entities import IdempotencyRecord, RecordKind, events
+from richpanel.workers.feature_flags import set_switches
 
 from .richpanel_stage import SECRET, Stage, desk_client, queue_now
 from .richpanel_traffic import EFFECTS, SWITCHES, Conversation, Effect, Written, expected, traffic
@@ -94,7 +94,7 @@ def test_each_effect_happens_exactly_once_in_order_is_explained_and_keeps_no_per
         _judge_files(run)
 
 
-# --- the run -----------------------------------------------------------------------------------------------------
+# --- the run ------------------------------------------------------------------------------------------------
 
 
 async def _run(run: Run) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ async def _run(run: Run) -> list[dict[str, Any]]:
 
 async def _set_up(run: Run, desk: httpx.AsyncClient, stores: Stores) -> None:
     """Switches, orders and tickets with all that will be written; then the help desk begins to fail."""
-    await turn(
+    await set_switches(
         stores.for_component("api"),
         safe_mode=SWITCHES.safe_mode,
         automation_enabled=SWITCHES.automation_enabled,
@@ -235,18 +235,18 @@ async def _worked_off(run: Run, stores: Stores) -> None:
             if report.waiting.backlog == 0 and not report.dead:
                 return
             if report.dead:
-                back = Redrive(events.physical_name("test", dead=True), events.physical_name("test"))
-                run.redriven += await stores.engines.of("queues").run(back)
+                back = Redrive(events.physical_name("test", dead_letter=True), events.physical_name("test"))
+                run.redriven += await stores.engines.get("queues").run(back)
             await asyncio.sleep(0.1)
 
 
-# --- the judgement -----------------------------------------------------------------------------------------------
+# --- the judgement ------------------------------------------------------------------------------------------
 
 
 def _told(run: Run, ledger: Sequence[dict[str, Any]]) -> str:
     said = run.stage.said()
     dropped = sum("is dropped." in line for line in said)
-    retried = sum(" comes again in " in line for line in said)
+    retried = sum(" will be retried in " in line for line in said)
     return (
         f"{EVENTS} events, {run.copies} copies of them, {len(ledger)} effects; killed {run.kills} workers; "
         f"{retried} retries, {dropped} copies dropped by their record, {run.copies - dropped} by the queue; "
@@ -280,7 +280,7 @@ async def _judge_records(run: Run, ledger: Sequence[dict[str, Any]]) -> None:
                 assert written.key in run.acknowledged
                 record = await stores.run(patterns.record(written.key))
                 assert record is not None and record.status is OnceStatus.PROCESSED, written.key
-            explained = (await why(stores.for_component("api"), conversation.id)).data
+            explained = (await explain_routing(stores.for_component("api"), conversation.id)).data
             effects = [each for each in ledger if each["ticket_id"] == conversation.id]
             _judge_explanation(explained, effects)
         report = await queue_now(stores)
@@ -315,7 +315,9 @@ def _judge_command(run: Run, ledger: Sequence[dict[str, Any]]) -> None:
 
 def _judge_kills(run: Run) -> None:
     """A claim ends with its completion, with a line in the log when it is given back, or with its worker."""
-    given_back = sum(" comes again in " in line or " failed on receive " in line for line in run.stage.said())
+    given_back = sum(
+        " will be retried in " in line or " failed on receive " in line for line in run.stage.said()
+    )
     attempts = asyncio.run(_attempts(run))
     cut_off = attempts - EVENTS - given_back
     print(f"{cut_off} events were in work when their worker was killed")  # noqa: T201
@@ -326,7 +328,7 @@ def _judge_kills(run: Run) -> None:
 async def _attempts(run: Run) -> int:
     async with run.stage.stores() as stores:
         scan = IdempotencyRecord.scan(reason="A test counts attempts").where(
-            IdempotencyRecord.kind == Kind.event
+            IdempotencyRecord.kind == RecordKind.event
         )
         return sum([record.attempts async for record in stores.each(scan)])
 

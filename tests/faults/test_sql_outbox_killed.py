@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 
 from holdfast import Stores
-from holdfast.clock import RunClock
+from holdfast.config.settings import EMBEDDED_SQL_SCHEME
+from holdfast.core.clock import RunClock
 from holdfast.runtime import migrate_schemas
-from holdfast.settings import EMBEDDED_SQL_SCHEME
 from tests.faults.sql_outbox_process import CLOCK, ORDERS, stores_in, taken
 from tests.postgres import connected, fresh_database
 from tests.unit.guarantees.announcing import NOON
@@ -116,7 +116,7 @@ async def three_changes(stores: Stores) -> None:
     await announced(stores, "o-1", 3)
 
 
-# --- the document's four rows ---------------------------------------------------------------------------------
+# --- the document's four rows -------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("PG-23")
@@ -198,7 +198,7 @@ def test_what_is_sent_twice_has_one_effect(stage: Stage) -> None:
     assert stage.ran(drained) == (2, [("o-1", 1)])
 
 
-# --- late, and at random --------------------------------------------------------------------------------------
+# --- late, and at random ------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("PG-X6")
@@ -212,7 +212,7 @@ def test_a_publisher_that_is_stopped_past_its_claim_undoes_nothing_of_anothers_w
         async def overtaken(stores: Stores) -> None:
             assert (await OUTBOX.publish(stores)).sent == 3
             await stores.transact(
-                OUTBOX.message(stores, "o-1", changes, OrderChanged(order_id="o-1", version=4))
+                OUTBOX.enqueue(stores, "o-1", changes, OrderChanged(order_id="o-1", version=4))
             )
             assert (await OUTBOX.publish(stores)).sent == 1
 

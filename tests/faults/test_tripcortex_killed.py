@@ -18,18 +18,19 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, prepare, queue_reports
-from holdfast.errors import RetryLater
+from holdfast import Stores, get_queue_reports, provision
+from holdfast.core.errors import RetryLater
 from holdfast.flows import Wait
 from tests.conftest import SOAK
-from tripcortex import SYSTEM, patterns
-from tripcortex.flow import BOOKING
-from tripcortex.knowledge.embedding import local_embedding
-from tripcortex.knowledge.ingesting import ingest_waiting
-from tripcortex.knowledge.uploading import Upload, upload
-from tripcortex.live.notices import NOTICES
-from tripcortex.model import EmployeeId, Message
-from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
+from tripcortex.demo.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
+from tripcortex.model import patterns
+from tripcortex.model.entities import EmployeeId, Message
+from tripcortex.model.notices import NOTICES
+from tripcortex.policies.embedding import build_local_embedding
+from tripcortex.policies.ingestion import ingest_pending
+from tripcortex.policies.uploads import Upload, upload
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW
 
 from . import tripcortex_findings as findings
 from .tripcortex_people import APPROVERS, DECLINED, Kind, People, trips
@@ -115,15 +116,15 @@ def test_every_booking_ends_and_every_confirmed_trip_is_sold_once_whoever_is_kil
         _judge_run(run, seen)
 
 
-# --- the run -------------------------------------------------------------------------------------------------------
+# --- the run ------------------------------------------------------------------------------------------------
 
 
 async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
     employees = [f"emp-{100 + number}{DECLINED if number % 10 == 9 else ''}" for number in range(EMPLOYEES)]
     async with stage.stores() as stores, People(stage, random) as people:
-        await prepare(stores, SYSTEM)
-        await upload(stores, Upload(FILE_NAME, policy_pdf(), "emp-1", _rules()))
-        await ingest_waiting(stores, local_embedding())
+        await provision(stores, SYSTEM)
+        await upload(stores, Upload(FILE_NAME, build_policy_pdf(), "emp-1", _rules()))
+        await ingest_pending(stores, build_local_embedding())
         run = Run(stage, stores, random, people, employees, _fates(random))
         for worker in [stage.add(name) for name in CREW]:
             await asyncio.to_thread(worker.until_ready)
@@ -131,7 +132,7 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
             with stage.clock.jumping():
                 await _played(run)
         except TimeoutError:
-            places = await BOOKING.standing(stores)
+            places = await BOOKING_FLOW.list_executions(stores)
             raise AssertionError(f"it does not end: {places}; {people.seen}; {stage.said()[-20:]}") from None
         stage.stop_crew()
         return run, await findings.found(stores, stage.ledger())
@@ -150,7 +151,7 @@ async def _played(run: Run) -> None:
 
 def _rules() -> dict[str, Any]:
     """An approver has an hour and no day: the issuer's keys are not what is to grow old."""
-    rules = policy_rules()
+    rules = build_policy_rules()
     return rules | {"approval": rules["approval"] | {"soft_deadline_hours": 1, "hard_deadline_hours": 1}}
 
 
@@ -240,7 +241,7 @@ async def _waited_out(run: Run) -> None:
     """When all that is under way waits for somebody who will not answer, time passes until the first deadline."""
     while not run.done.is_set():
         with suppress(RetryLater):
-            places = await BOOKING.standing(run.stores)
+            places = await BOOKING_FLOW.list_executions(run.stores)
             dues = [each.due.timestamp() for each in places if each.due is not None]
             if places and all(_is_silent(run, each) for each in places):
                 run.stage.clock.advance(max(0.0, min(dues) - run.stage.clock.now()) + 1)
@@ -248,7 +249,7 @@ async def _waited_out(run: Run) -> None:
 
 
 def _is_silent(run: Run, place: Any) -> bool:
-    is_wait = isinstance(BOOKING.state(place.state).does, Wait)
+    is_wait = isinstance(BOOKING_FLOW.get_state(place.state).action, Wait)
     return is_wait and place.key.partition("#")[2] in run.people.silent
 
 
@@ -262,14 +263,18 @@ async def _settled(run: Run) -> None:
 
 
 async def _is_quiet(run: Run) -> bool:
-    reports = await queue_reports(run.stores, SYSTEM.queues)
+    reports = await get_queue_reports(run.stores, SYSTEM.queues)
     unread = [each async for each in run.stores.each(Message.scan(reason="A test looks at all of them"))]
-    waiting = [*await BOOKING.outbox.waiting(run.stores), *await NOTICES.waiting(run.stores), *unread]
-    places = await BOOKING.standing(run.stores)
+    waiting = [
+        *await BOOKING_FLOW.outbox.list_unsent(run.stores),
+        *await NOTICES.list_unsent(run.stores),
+        *unread,
+    ]
+    places = await BOOKING_FLOW.list_executions(run.stores)
     return not (waiting or places or any(each.waiting.backlog for each in reports))
 
 
-# --- the judgement -------------------------------------------------------------------------------------------------
+# --- the judgement ------------------------------------------------------------------------------------------
 
 
 def _told(run: Run, seen: findings.Findings) -> str:

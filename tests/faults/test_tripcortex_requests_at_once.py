@@ -12,10 +12,10 @@ import pytest
 
 from holdfast import Stores
 from tests.postgres import fresh_database
-from tripcortex import patterns
-from tripcortex.flow import BOOKING
-from tripcortex.knowledge.schema import tripcortex
-from tripcortex.model import EmployeeId
+from tripcortex.model import patterns
+from tripcortex.model.entities import EmployeeId
+from tripcortex.model.policies.schema import tripcortex
+from tripcortex.workers.flow import BOOKING_FLOW
 
 from .tripcortex_stage import Stage
 
@@ -67,4 +67,4 @@ async def _judge(stores: Stores, booking: str, count: int) -> None:
     assert len(found) == count
     marker = await stores.run(patterns.place_of(EMPLOYEE))
     assert marker is not None and marker.booking_id == booking
-    assert [each.key for each in await BOOKING.standing(stores)] == [f"{EMPLOYEE}#{booking}"]
+    assert [each.key for each in await BOOKING_FLOW.list_executions(stores)] == [f"{EMPLOYEE}#{booking}"]

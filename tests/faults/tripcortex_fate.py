@@ -27,13 +27,13 @@ from typing import Any, Final
 import holdfast.runtime
 from holdfast import Stores
 from holdfast.cli import main
-from holdfast.flows.places import StepMessage
+from holdfast.flows.executions import StepMessage
 from holdfast.operations.queues import DeleteMessages, SendMessages
 from holdfast.operations.tables import TransactWriteItems
 from holdfast.runtime.engines import Engines
-from holdfast.runtime.workers.handling import InHand
-from tripcortex.live.trips import Trips
-from tripcortex.portal.client import HttpPortal
+from holdfast.runtime.workers.in_flight_message import InFlightMessage
+from tripcortex.api.trips import Trips
+from tripcortex.integrations.portal.client import HttpPortal
 
 BOOK: Final = "TRIPCORTEX_TEST_FATES"
 CALLS: Final = "TRIPCORTEX_TEST_CALLS"
@@ -68,7 +68,7 @@ def comes(book: Path, moment: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-# --- the stores ----------------------------------------------------------------------------------------------------
+# --- the stores ---------------------------------------------------------------------------------------------
 
 
 class Fated:
@@ -103,10 +103,10 @@ def fated(stores: Stores, book: Path) -> Stores:
 
 
 def _opener(engines: Engines, name: str, book: Path) -> Callable[[], Any]:
-    return lambda: Fated(engines.of(name), book)
+    return lambda: Fated(engines.get(name), book)
 
 
-# --- where a process stands ----------------------------------------------------------------------------------------
+# --- where a process stands ---------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -119,14 +119,14 @@ def _standing(where: str) -> Iterator[None]:
 
 
 def _follow_messages() -> None:
-    handle = InHand.handle
+    handle = InFlightMessage.handle
 
-    async def handled(self: InHand, handler: Any) -> bool:
+    async def handled(self: InFlightMessage, handler: Any) -> bool:
         message = self.received.message
         with _standing(message.state if isinstance(message, StepMessage) else NOTICE):
             return await handle(self, handler)
 
-    setattr(InHand, "handle", handled)  # noqa: B010
+    setattr(InFlightMessage, "handle", handled)  # noqa: B010
 
 
 def _follow_people() -> None:

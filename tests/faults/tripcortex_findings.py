@@ -15,11 +15,10 @@ from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 from holdfast import Entity, Stores
-from holdfast.flows import Place
+from holdfast.flows import Execution
 from holdfast.guarantees import OnceStatus
-from tripcortex.flow import BOOKING
-from tripcortex.live.notices import NOTICES
-from tripcortex.model import (
+from tripcortex.demo.sandbox.portal_ledger import ORDER
+from tripcortex.model.entities import (
     ActiveBooking,
     AuditEvent,
     AuditRecord,
@@ -28,7 +27,8 @@ from tripcortex.model import (
     Message,
     PortalCall,
 )
-from tripcortex.sandbox.portal_ledger import ORDER
+from tripcortex.model.notices import NOTICES
+from tripcortex.workers.flow import BOOKING_FLOW
 
 from .tripcortex_people import Told
 
@@ -71,7 +71,7 @@ class Findings:
     markers: list[ActiveBooking]
     messages: list[Message]
     calls: dict[str, PortalCall]
-    places: list[Place]
+    places: list[Execution]
     unsent: list[Any]
     ledger: list[dict[str, Any]] = field(repr=False)
 
@@ -93,8 +93,8 @@ async def found(stores: Stores, ledger: list[dict[str, Any]]) -> Findings:
         markers=await _all(stores, ActiveBooking),
         messages=await _all(stores, Message),
         calls={each.reference: each for each in await _all(stores, PortalCall)},
-        places=await BOOKING.standing(stores),
-        unsent=[*await BOOKING.outbox.waiting(stores), *await NOTICES.waiting(stores)],
+        places=await BOOKING_FLOW.list_executions(stores),
+        unsent=[*await BOOKING_FLOW.outbox.list_unsent(stores), *await NOTICES.list_unsent(stores)],
         ledger=ledger,
     )
 
@@ -103,7 +103,7 @@ async def _all(stores: Stores, kind: type[E]) -> list[E]:
     return [each async for each in stores.each(kind.scan(reason="A test looks at all of them"))]
 
 
-# --- the end of each -----------------------------------------------------------------------------------------------
+# --- the end of each ----------------------------------------------------------------------------------------
 
 
 def judge_ends(findings: Findings) -> None:
@@ -130,7 +130,7 @@ def judge_portal(findings: Findings) -> None:
         assert findings.calls[entry["reference"]].status is OnceStatus.PROCESSED
 
 
-# --- the audit -----------------------------------------------------------------------------------------------------
+# --- the audit ----------------------------------------------------------------------------------------------
 
 
 def judge_audit(findings: Findings) -> None:
@@ -179,7 +179,7 @@ def judge_one_at_a_time(findings: Findings) -> None:
             assert one[1] <= other[0], (one, other)
 
 
-# --- what was told -------------------------------------------------------------------------------------------------
+# --- what was told ------------------------------------------------------------------------------------------
 
 
 def judge_told(findings: Findings, told: Mapping[str, Told]) -> None:

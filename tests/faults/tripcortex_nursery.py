@@ -18,14 +18,14 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from tests.faults import tripcortex_fate
-from tripcortex.knowledge.embedding import local_embedding
+from tripcortex.policies.embedding import build_local_embedding
 
 BYTES: Final = 65_536
 # What the processes import when they want it: done here, none of them has to.
 LOADED: Final = (
     "holdfast.cli.commands.run",
-    "tripcortex.routes",
-    "tripcortex.workshop",
+    "tripcortex.api.routes",
+    "tripcortex.workers.dependencies",
     "alembic.command",
     "sqlalchemy.dialects.postgresql.psycopg",
     "obstore.store",
@@ -131,7 +131,7 @@ class Nursery:
 if __name__ == "__main__":
     for each in LOADED:
         import_module(each)
-    local_embedding()
+    build_local_embedding()
     nursery = Nursery()
     try:
         nursery.run()

@@ -13,21 +13,21 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from holdfast.clock import RunClock
-from holdfast.web import serving
-from tripcortex.sandbox import PORTAL_KEY
-from tripcortex.sandbox.issuer import IssuerSandbox, issuer_app
-from tripcortex.sandbox.portal import PortalSandbox, portal_app
+from holdfast.core.clock import RunClock
+from holdfast.web import serve_in_thread
+from tripcortex.demo.sandbox import PORTAL_KEY
+from tripcortex.demo.sandbox.issuer import IssuerSandbox, build_issuer_app
+from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
 
 
 def main(folder: str, clock_file: str) -> None:
     clock, ledgers = RunClock(Path(clock_file)), Path(folder)
     apps = {
-        "portal": portal_app(PortalSandbox(clock=clock, folder=ledgers, api_key=PORTAL_KEY)),
-        "issuer": issuer_app(IssuerSandbox(clock=clock, folder=ledgers)),
+        "portal": build_portal_app(PortalSandbox(clock=clock, folder=ledgers, api_key=PORTAL_KEY)),
+        "issuer": build_issuer_app(IssuerSandbox(clock=clock, folder=ledgers)),
     }
     with ExitStack() as stack:
-        urls = {name: stack.enter_context(serving(app)) for name, app in apps.items()}
+        urls = {name: stack.enter_context(serve_in_thread(app)) for name, app in apps.items()}
         sys.stdout.write(json.dumps(urls) + "\n")
         sys.stdout.flush()
         sys.stdin.read()

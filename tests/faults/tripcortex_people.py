@@ -112,7 +112,7 @@ class People:
     async def __aexit__(self, *error: object) -> None:
         await self._http.aclose()
 
-    # --- one trip ---------------------------------------------------------------------------------------------------
+    # --- one trip -------------------------------------------------------------------------------------------
 
     async def travel(self, employee: str, kind: Kind) -> None:
         """From the request to what they are told of its end. Meanwhile another request of theirs is refused."""
@@ -195,7 +195,7 @@ class People:
                 return str(each["bookingId"])
         return None
 
-    # --- who approves -----------------------------------------------------------------------------------------------
+    # --- who approves ---------------------------------------------------------------------------------------
 
     async def _decide(self, approver: str, frame: dict[str, Any]) -> None:
         decision = self._random.choice(DECISIONS)
@@ -206,7 +206,7 @@ class People:
         given = {"employeeId": frame["body"]["employeeId"], "decision": decision, "reason": "as it is"}
         await self._post(approver, f"/bookings/{frame['bookingId']}/approval", given, (200, 409))
 
-    # --- over WebSockets --------------------------------------------------------------------------------------------
+    # --- over WebSockets ------------------------------------------------------------------------------------
 
     async def listen(self, employee: str) -> None:
         """For good. What they are told stands in `told`."""
@@ -236,7 +236,7 @@ class People:
             told.came.notify_all()
         return told.times[id] == 1
 
-    # --- over HTTP --------------------------------------------------------------------------------------------------
+    # --- over HTTP ------------------------------------------------------------------------------------------
 
     async def _post(self, employee: str, path: str, body: Any, wanted: Sequence[int]) -> httpx2.Response:
         while True:

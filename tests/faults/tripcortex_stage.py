@@ -22,11 +22,12 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import running_server
 from tests.postgres import new_folder
-from tripcortex import SYSTEM, sandbox
-from tripcortex.sandbox.issuer import IssuerSandbox
+from tripcortex.demo import sandbox
+from tripcortex.demo.sandbox.issuer import IssuerSandbox
+from tripcortex.system import SYSTEM
 
 from .staged import MovedClock, Process, Staged
 from .tripcortex_fate import BOOK, CALLS
@@ -92,7 +93,7 @@ class Stage(Staged):
         )
         self.parties: dict[str, str] = json.loads(self.first_line(parties))
         self.variables |= {
-            **sandbox.variables(self.parties, ""),
+            **sandbox.build_variables(self.parties, ""),
             "HOLDFAST_SECRETS": "env:",
             BOOK: str(self.book),
             CALLS: str(self.calls),
@@ -122,9 +123,9 @@ class Stage(Staged):
         return [f"http://127.0.0.1:{port}" for port in self.ports]
 
     def token(self, employee_id: str) -> str:
-        return self._issuer.minted(employee_id)
+        return self._issuer.mint_token(employee_id)
 
-    # --- the crew -----------------------------------------------------------------------------------------------
+    # --- the crew -------------------------------------------------------------------------------------------
 
     def add(self, name: str) -> Worker:
         component, number = name.split()
@@ -192,7 +193,7 @@ class Stage(Staged):
                 worker.is_over.set()
                 worker.said.set()
 
-    # --- from outside -------------------------------------------------------------------------------------------
+    # --- from outside ---------------------------------------------------------------------------------------
 
     def tell(self, party: str, path: str, body: Any) -> None:
         httpx2.post(self.parties[party] + path, json=body, timeout=PATIENCE_S).raise_for_status()

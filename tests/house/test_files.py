@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for room in ("src", "systems") for path in (ROOT / room).rglob("*.py"))
 
 LINES_MAX = 600
+# A list by nature: one short class per error, with the tree of all of them on top.
+LONGER_MODULES = {"src/holdfast/core/errors.py": 700}
 # Names under which anything can be put, and so everything is.
 NAMES_REFUSED = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers"}
 
@@ -38,7 +40,9 @@ def test_the_module_says_what_it_is_for(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_the_module_is_not_too_long_to_read(module: Path) -> None:
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= LINES_MAX
+    limit = LONGER_MODULES.get(name_of(module), LINES_MAX)
+
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= limit
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)

@@ -21,8 +21,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from holdfast.clock import RunClock
-from holdfast.errors import HoldfastError
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import HoldfastError
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.wire.arns import HERE
 from holdfast.wire.dispatch import decode, encode, error_body

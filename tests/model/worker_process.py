@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 
 from .drivers import answered, settled

@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import holdfast
-from holdfast.model import System
-from holdfast.model.system import installed_names, installed_systems
-from holdfast.runtime import Stores, stores_in_memory
+from holdfast.model import System, system
+from holdfast.model.system import list_system_names
+from holdfast.runtime import Stores, open_memory_stores
 
 T = TypeVar("T")
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 @cache
 def load_systems() -> dict[str, System]:
     """Return the installed systems by name, found by entry point as hosts find them."""
-    return installed_systems()
+    return system.load_systems()
 
 
 @cache
 def import_modules() -> tuple[ModuleType, ...]:
     """Import every module of the library and of the systems."""
     found: list[ModuleType] = []
-    for package in [holdfast, *(importlib.import_module(name) for name in installed_names())]:
+    for package in [holdfast, *(importlib.import_module(name) for name in list_system_names())]:
         names = (each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
         # A `__main__` runs when it is imported.
         found += [importlib.import_module(name) for name in names if not name.endswith(".__main__")]
@@ -66,7 +66,7 @@ def is_ours(kind: type[Any]) -> bool:
 
 @cache
 def _package_names() -> frozenset[str]:
-    return frozenset((holdfast.__name__, *installed_names()))
+    return frozenset((holdfast.__name__, *list_system_names()))
 
 
 def _walk_subclasses(base: type[T]) -> Iterator[type[T]]:
@@ -82,7 +82,7 @@ def _walk_subclasses(base: type[T]) -> Iterator[type[T]]:
 @contextmanager
 def open_in_memory(system: System) -> Iterator[Stores]:
     """Open the stores of a system in memory, without creating its tables."""
-    stores = stores_in_memory(system)
+    stores = open_memory_stores(system)
     try:
         yield stores
     finally:

@@ -19,16 +19,16 @@ from unittest import mock
 
 from typer.main import get_command
 
-from agenticpm.model import Action
-from agenticpm.patterns import HOLD
+from agenticpm.model.entities import Action
+from agenticpm.model.patterns import ACTION_QUEUE
 from benchmarks import report
-from benchmarks.measure import Figure
+from benchmarks.harness.measurement import Figure
 from holdfast.cli.app import app
-from holdfast.clock import RunClock
+from holdfast.config.settings import FILE_VARIABLE, Settings
+from holdfast.core.clock import RunClock
 from holdfast.model import Pattern, System
 from holdfast.runtime import open_stores
-from holdfast.settings import FILE_VARIABLE, Settings
-from holdfast.web.staging import environment
+from holdfast.web.demo_env import patch_environ
 from tests.postgres import connected, fresh_database
 from tests.repo.code import load_systems
 from tests.repo.shapes import describe_values
@@ -89,12 +89,12 @@ class Shell:
 
     async def _run_example(self, system: System, pattern: Pattern[..., Any]) -> None:
         async with open_stores(system, self.settings) as stores:
-            await stores.run(pattern.example())
+            await stores.run(pattern.build_example())
 
     async def hold(self, system: System, action: Action) -> None:
         """Hold an action of AgenticPM for an hour."""
         async with open_stores(system, self.settings) as stores:
-            await stores.run(HOLD.held(stores, action, for_s=3600))
+            await stores.run(ACTION_QUEUE.delay(stores, action, for_s=3600))
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def open_shell() -> Iterator[Shell]:
         RunClock(folder / "clock", start=NOW_S)
         settings = {"environment": "dev", "run_clock": "clock", "sql": fresh_database(*schemas)}
         file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
-        stack.enter_context(environment({FILE_VARIABLE: str(file)}, without=FOREIGN))
+        stack.enter_context(patch_environ({FILE_VARIABLE: str(file)}, without=FOREIGN))
         shell = Shell(folder, Settings.load())
         for name in systems:
             shell.write(f"sample {name} --scale {SCALES.get(name, SCALE)}")
@@ -126,7 +126,7 @@ def find_example(system: System, id: str) -> str:
 
 
 def run_commands(shell: Shell) -> None:
-    """Run every command that answers in JSON, except `NOT_RUN` and the commands of `derive_files`."""
+    """Run every command that answers in JSON, except `NOT_RUN_CODES` and the commands of `derive_files`."""
     _run_declarations(shell)
     _run_reports(shell)
     _run_queues(shell)

@@ -11,12 +11,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from holdfast.flows import State, Step, Wait
-from holdfast.model import Bucket, Cached, Entity, Index, Queue, Table, declaration_of
+from holdfast.model import Bucket, CachedValue, Entity, Index, Queue, Table, get_declaration
 from holdfast.model.cache import CacheOperation
-from holdfast.model.cursors import write_cursor
-from holdfast.model.declaration import KeyDeclaration
-from holdfast.model.reads import Paged
-from holdfast.model.templates import Template
+from holdfast.model.entities.cursors import encode_cursor
+from holdfast.model.entities.declaration import KeyDeclaration
+from holdfast.model.entities.key_templates import Template
+from holdfast.model.entities.reads import PagedRead
 from holdfast.operations.objects import BucketDefinition, ObjectInfo
 from holdfast.operations.queues import QueueDefinition
 from holdfast.security.ciphers import KeyFile
@@ -44,7 +44,7 @@ def list_tables() -> Iterator[str]:
     """List each table with its keys and indexes, and the attributes of each kind of item."""
     for table in find_declared(Table):
         yield f"{table.name}: named {table.physical_name(ENVIRONMENT)} in {ENVIRONMENT}, {_describe_keys(table)}"
-        yield f"{table.name}: TTL {table.ttl}, stream {table.stream}, recovery {table.recovery}"
+        yield f"{table.name}: TTL {table.ttl}, stream {table.stream}, recovery {table.point_in_time_recovery}"
         yield from (f"{table.name}: {_describe_index(index)}" for index in table.indexes)
         for entity in filter(is_ours, table.entities):
             yield from (f"{table.name}: {line}" for line in _describe_item(entity))
@@ -62,7 +62,7 @@ def _describe_index(index: Index) -> str:
 
 def _describe_item(entity: type[Entity]) -> Iterator[str]:
     """List the keys by their templates, and the attributes by their stored names."""
-    declaration = declaration_of(entity)
+    declaration = get_declaration(entity)
     item = _describe_key(declaration.primary)
     for key in declaration.indexes:
         assert key.index is not None
@@ -78,7 +78,11 @@ def _describe_key(key: KeyDeclaration) -> str:
 def _describe_template(template: Template) -> str:
     """Return the constants with the stored names of the attributes between them."""
     pieces = (
-        each if isinstance(each, str) else f"{{{each.attribute.stored}}}" if each.function is None else "{…}"
+        each
+        if isinstance(each, str)
+        else f"{{{each.attribute.stored_name}}}"
+        if each.function is None
+        else "{…}"
         for each in template.pieces
     )
     return "".join(pieces)
@@ -91,9 +95,9 @@ def list_cursors() -> Iterator[str]:
             arguments = pattern.example_arguments
             # An example with a time in it differs tomorrow.
             if isinstance(arguments, tuple) and all(isinstance(each, str | int) for each in arguments):
-                operation = pattern.example()
-                if isinstance(operation, Paged):
-                    yield f"{name} {pattern.id}: {write_cursor({'key': 'k'}, operation._question)}"
+                operation = pattern.build_example()
+                if isinstance(operation, PagedRead):
+                    yield f"{name} {pattern.id}: {encode_cursor({'key': 'k'}, operation._cursor_scope)}"
 
 
 # --- queues, objects, cache ---------------------------------------------------------------------------------
@@ -104,16 +108,16 @@ def list_queues() -> Iterator[str]:
     for queue in find_declared(Queue):
         names = [each.name for each in queue.definitions(ENVIRONMENT)]
         yield f"{queue.name}: named {', '.join(names)} in {ENVIRONMENT}, FIFO {queue.fifo}"
-        schema = queue.message.model_json_schema(mode="serialization")
+        schema = queue.message_type.model_json_schema(mode="serialization")
         yield from (f"{queue.name}: {line}" for line in describe_schema(schema))
 
 
 def list_objects() -> Iterator[str]:
     """List each bucket with its names and the templates of its keys."""
     for bucket in find_declared(Bucket):
-        key = bucket.physical_key(ENVIRONMENT)
-        yield f"{bucket.name}: encryption {bucket.encryption}, key {key}, legal holds {bucket.holds}"
-        for shelf in bucket.shelves:
+        key = bucket.physical_kms_key(ENVIRONMENT)
+        yield f"{bucket.name}: encryption {bucket.encryption}, key {key}, legal holds {bucket.legal_holds}"
+        for shelf in bucket.object_kinds:
             yield f"{bucket.name}: {shelf.template} ({shelf.content_type}), lifetime {shelf.lifetime_days} days"
     for system in load_systems().values():
         for environment in system.environments:
@@ -125,12 +129,12 @@ def list_cached_values() -> Iterator[str]:
     """List each template of cache keys with the members of its value."""
     for system in load_systems().values():
         for pattern in system.patterns:
-            operation = pattern.example()
+            operation = pattern.build_example()
             if isinstance(operation, CacheOperation):
-                template = operation.of.keys.template
+                template = operation.declaration.key_template.template
                 yield template
-                if isinstance(operation.of, Cached):
-                    schema = operation.of.value.model_json_schema(mode="serialization")
+                if isinstance(operation.declaration, CachedValue):
+                    schema = operation.declaration.value_type.model_json_schema(mode="serialization")
                     yield from (f"{template}: {line}" for line in describe_schema(schema))
 
 
@@ -142,20 +146,20 @@ def list_flows() -> Iterator[str]:
     for name, system in load_systems().items():
         for flow in system.flows:
             start = f"{name} {flow.name}"
-            yield f"{start}: begins in {flow.begins}, queue {flow.steps.name}, outbox {flow.outbox.name}"
+            yield f"{start}: begins in {flow.initial_state}, queue {flow.step_queue.name}, outbox {flow.outbox.name}"
             for state in flow.states.values():
                 yield from (f"{start}: {state.name} {line}" for line in _describe_state(state))
-            for line in _describe_machine(flow.states_language()):
+            for line in _describe_machine(flow.to_states_language()):
                 yield f"{start}: States Language {line}"
 
 
 def _describe_state(state: State) -> Iterator[str]:
-    yield f"is shown as {state.shown}, leads to {', '.join(state.to) or 'nothing'}"
-    match state.does:
+    yield f"is shown as {state.shown_as}, leads to {', '.join(state.to) or 'nothing'}"
+    match state.action:
         case Step() as step:
             yield f"does {step.name}"
         case Wait() as wait:
-            yield f"waits for {', '.join(wait.answers)} as {state.doing}"
+            yield f"waits for {', '.join(wait.answers)} as {state.action_name}"
 
 
 def _describe_machine(machine: dict[str, Any]) -> Iterator[str]:

@@ -16,15 +16,15 @@ from typer.core import TyperGroup
 from benchmarks import report
 from holdfast import pytest_plugin
 from holdfast.cli.app import app
-from holdfast.cli.parts import party_variable
+from holdfast.cli.processes.workload import get_address_variable
+from holdfast.config.settings import FILE_NAME, FILE_VARIABLE, Settings, get_variable_name, list_setting_names
 from holdfast.model import System
-from holdfast.model.system import ENTRY_POINTS
-from holdfast.reports.pattern_list import pattern_rows
-from holdfast.reports.prices import price_list_names
-from holdfast.runtime import Stores, prepare
-from holdfast.runtime.metrics import ALIASES, NAMES, Metrics
-from holdfast.runtime.usage import Usage
-from holdfast.settings import FILE_NAME, FILE_VARIABLE, Settings, setting_names, variable_of
+from holdfast.model.system import ENTRY_POINT_GROUP
+from holdfast.reports.cost.price_lists import list_price_lists
+from holdfast.reports.pattern_list import build_pattern_rows
+from holdfast.runtime import Stores, provision
+from holdfast.runtime.telemetry.metrics import ALIASES, NAMES, Metrics
+from holdfast.runtime.telemetry.usage import Usage
 from pagw.settings import PagwSettings
 from richpanel.settings import RichpanelSettings
 from tests.repo.code import load_systems, open_in_memory
@@ -45,7 +45,7 @@ def list_commands() -> Iterator[str]:
         yield from (f"{start}: {line}" for line in _describe_parameters(command.params))
     for name in (*report.BENCHMARKS, *report.SCALE):
         yield f"holdfast bench: takes {name}"
-    yield from (f"holdfast cost: --prices takes {name}" for name in price_list_names())
+    yield from (f"holdfast cost: --prices takes {name}" for name in list_price_lists())
 
 
 def walk_commands() -> Iterator[tuple[str, Any]]:
@@ -106,8 +106,8 @@ def _describe_type(kind: Any) -> str:
 def list_settings() -> Iterator[str]:
     """List settings and environment variables with their defaults."""
     yield f"file {FILE_NAME}, or the file in {FILE_VARIABLE}"
-    for name in setting_names():
-        yield f"setting {name}, variable {variable_of(name)}: default {getattr(Settings(), name)!r}"
+    for name in list_setting_names():
+        yield f"setting {name}, variable {get_variable_name(name)}: default {getattr(Settings(), name)!r}"
     for load in (PagwSettings.load, RichpanelSettings.load, TripCortexSettings.load):
         environment = _RecordingEnvironment()
         load(environment)
@@ -141,7 +141,7 @@ class _RecordingEnvironment(Mapping[str, str]):
 
 def _list_sandbox_variables(system: System) -> Iterator[str]:
     addresses = dict.fromkeys(system.sandboxes, ADDRESS)
-    yield from (party_variable(system, name) for name in addresses)
+    yield from (get_address_variable(system, name) for name in addresses)
     if system.sandbox_variables is not None:
         yield from system.sandbox_variables(addresses, ADDRESS)
 
@@ -162,15 +162,15 @@ def list_metrics() -> Iterator[str]:
 async def _list_samples(stores: Stores, system: System) -> list[str]:
     """Return the samples of Prometheus' text after one request of each kind."""
     metrics = Metrics(stores)
-    await prepare(stores, system)
+    await provision(stores, system)
     scan = Usage("P1", "api", "Scan", system.tables[0].name, None)
-    metrics.count(scan)
-    metrics.count(replace(scan, throttle_events=1, throttled_requests=1))
-    metrics.count(Usage("P1", "api", "SendMessage", "queue", None, store="queues"))
-    metrics.count(Usage("P1", "api", "PutObject", "bucket", None, store="objects"))
-    await metrics.look_at_indexes()
-    await metrics.look_at_queues()
-    return [_describe_sample(line) for line in metrics.text().splitlines() if not line.startswith("#")]
+    metrics.record_usage(scan)
+    metrics.record_usage(replace(scan, throttle_events=1, throttled_requests=1))
+    metrics.record_usage(Usage("P1", "api", "SendMessage", "queue", None, store="queues"))
+    metrics.record_usage(Usage("P1", "api", "PutObject", "bucket", None, store="objects"))
+    await metrics.refresh_indexes()
+    await metrics.refresh_queues()
+    return [_describe_sample(line) for line in metrics.render().splitlines() if not line.startswith("#")]
 
 
 def _describe_sample(line: str) -> str:
@@ -186,7 +186,7 @@ def _describe_sample(line: str) -> str:
 def list_patterns() -> Iterator[str]:
     """List each access pattern with its operation, its store and the components that may run it."""
     for system in load_systems().values():
-        for row in pattern_rows(system):
+        for row in build_pattern_rows(system):
             place = f"{row.operation} on {row.store} {row.table}" + (f" by {row.index}" if row.index else "")
             components = ", ".join(row.components) or "no component"
             yield f"{row.system} {row.id} {row.name}: {place}; per {row.rate['per']}; {components}"
@@ -228,7 +228,7 @@ def list_distribution() -> Iterator[str]:
     yield from (f"script {name}" for name in project["scripts"])
     for group, points in project["entry-points"].items():
         yield from (f"entry point {name} of {group}" for name in points)
-    yield f"entry point group {ENTRY_POINTS}"
+    yield f"entry point group {ENTRY_POINT_GROUP}"
     fixture = type(pytest.fixture(lambda: None))
     yield from (
         f"fixture {name}" for name, value in vars(pytest_plugin).items() if isinstance(value, fixture)

@@ -15,19 +15,19 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.routing import WebSocketRoute
 
-from holdfast.cli.commands.run import system_app
-from holdfast.errors import HoldfastError
-from holdfast.flows.transition import spoken
-from holdfast.guarantees.once.working import reason_of
-from holdfast.mcp.tools import AgentTool, agent_tools
+from holdfast.cli.commands.run import build_system_app
+from holdfast.core.errors import HoldfastError
+from holdfast.flows.transition import format_error
+from holdfast.guarantees.idempotency.execution import get_reason
+from holdfast.mcp.tools import AgentTool, build_agent_tools
 from holdfast.model import System
 from holdfast.runtime import Stores
-from holdfast.web.problems import INVALID_BODY, INVALID_PARAMETERS, problem_of
+from holdfast.web.problems import INVALID_BODY, INVALID_PARAMETERS, build_problem_response
 from holdfast.wire.operations import CODECS, NOT_SERVED
-from pagw.routes.refusals import refusal_of
+from pagw.api.routes.errors import build_refusal
 from tests.repo.code import find_subclasses, load_systems, open_in_memory
 from tests.repo.shapes import describe_schema
-from tripcortex.live.desk import AnyAction
+from tripcortex.api.websocket.actions import AnyAction
 
 Json = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ def _describe_apis() -> dict[str, Json]:
     found: dict[str, Json] = {}
     for name, system in load_systems().items():
         with open_in_memory(system) as stores:
-            found[name] = system_app(system, stores, token="token").openapi()
+            found[name] = build_system_app(system, stores, token="token").openapi()
     return found
 
 
@@ -156,10 +156,10 @@ def list_errors() -> Iterator[str]:
 
 async def _describe_error(kind: type[HoldfastError]) -> str:
     error = _make_error(kind)
-    problem = json.loads(bytes((await problem_of(_make_request(), error)).body))
+    problem = json.loads(bytes((await build_problem_response(_make_request(), error)).body))
     return (
         f"{_get_label(kind)}: code {kind.code}, status {kind.http_status}; problem {problem['status']} "
-        f"{problem['type']} ({problem['title']}); kept as {reason_of(error)!r} and {spoken(error)!r}; "
+        f"{problem['type']} ({problem['title']}); kept as {get_reason(error)!r} and {format_error(error)!r}; "
         f"pagw {await _describe_pagw_refusal(error)}"
     )
 
@@ -178,7 +178,7 @@ def _make_error(kind: type[HoldfastError]) -> HoldfastError:
 
 async def _describe_pagw_refusal(error: HoldfastError) -> str:
     try:
-        refusal = await refusal_of(_make_request(), error)
+        refusal = await build_refusal(_make_request(), error)
     except AttributeError:
         return "depends on its fields"
     return f"{refusal.status} {', '.join(each.code for each in refusal.issues)}"
@@ -211,14 +211,14 @@ def list_mcp_tools() -> Iterator[str]:
     """List the tools of each system with their arguments and their hints about effects."""
     for name, system in load_systems().items():
         with open_in_memory(system) as stores:
-            for tool in agent_tools(stores):
+            for tool in build_agent_tools(stores):
                 yield from (f"{name} {tool.name}: {line}" for line in _describe_tool(tool))
 
 
 def _describe_tool(tool: AgentTool) -> Iterator[str]:
     effects = tool.effects
     yield (
-        f"reads only {effects.reads_only}, destroys {effects.destroys}, repeatable {effects.repeatable}, "
+        f"reads only {effects.read_only}, destroys {effects.destructive}, repeatable {effects.idempotent}, "
         f"{'has the common output schema' if tool.output_schema else 'has no output schema'}"
     )
     yield from (f"takes {line}" for line in describe_schema(tool.input_schema))

@@ -1,6 +1,6 @@
-"""Wrong uses, one a line, each marked with why: the strict check must refuse every one, and nothing else here.
+"""Wrong uses, one per line, each marked with its reason. The type check refuses these lines and no others.
 
-What no checker can see stands in `test_wrong_uses.py`, with what happens when it runs.
+`test_wrong_uses.py` has the wrong uses that no type checker can see, and the errors that they raise.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from holdfast import (
     Ulid,
     Volume,
     attr,
-    batch,
+    batch_get,
     batch_put,
-    parallel,
+    parallel_query,
     pattern,
     transact,
 )
@@ -135,8 +135,8 @@ def updates() -> None:
     change.remove(Booking.status)  # BAD 61 removes what is always there
     change.append(Booking.user_request, "x")  # BAD 62 append on no list
     change.append(Booking.notes, 7)  # BAD 63 append of another type
-    change.include(Booking.notes, "x")  # BAD 64 include on no set
-    change.exclude(Booking.tags, 7)  # BAD 65 exclude of another type
+    change.add_to_set(Booking.notes, "x")  # BAD 64 add_to_set on no set
+    change.remove_from_set(Booking.tags, 7)  # BAD 65 remove_from_set of another type
     change.at_version(Booking.user_request, 1)  # BAD 66 a version that is no number
     change.set(Booking.version)  # BAD 67 set without a value
     change.limit(3)  # BAD 68 a query's builder on an update
@@ -144,8 +144,8 @@ def updates() -> None:
 
 def entities() -> None:
     Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at=NOW)  # BAD 69 constructor: missing attribute
-    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at="x", user_request="x")  # BAD 70 constructor: type
-    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at=NOW, user_request="x", statsu=1)  # BAD 71 misspelt
+    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at="x", user_request="x")  # BAD 70 wrong type
+    Project(id=p, name="n", statsu=ProjectStatus.active)  # BAD 71 constructor: misspelt attribute
     Booking.put(Project(id=p, name="n"))  # BAD 72 put of another entity
     Booking.create(Project(id=p, name="n"))  # BAD 73 create of another entity
     Booking.put(b).at_version(Project.name, 1)  # BAD 74 the version of another entity
@@ -158,10 +158,10 @@ def entities() -> None:
 def operations() -> None:
     transact(query)  # BAD 79 a query in a transaction
     transact(one.get(BOOKING))  # BAD 80 a get in a transaction
-    batch([one.get(BOOKING), Project.of(p).get()])  # BAD 81 a batch of two entities
-    batch([query])  # BAD 82 a batch of queries
+    batch_get([one.get(BOOKING), Project.of(p).get()])  # BAD 81 a batch of two entities
+    batch_get([query])  # BAD 82 a batch of queries
     batch_put([b])  # BAD 83 entities where puts are wanted
-    parallel([one.get(BOOKING)])  # BAD 84 gets side by side
+    parallel_query([one.get(BOOKING)])  # BAD 84 gets side by side
     query.select(Project.name)  # BAD 85 selects an attribute of another entity
     query.select("status")  # BAD 86 selects by a name in quotes
     query.page("20")  # BAD 87 a page size in quotes
@@ -202,8 +202,8 @@ class Bad(Entity, table=pm):
     by_id = IndexKey("GSI1", id)  # BAD 112 an index by a name in quotes
     by_only = IndexKey(gsi1, id, "X", only=number.one_of("one"))  # BAD 113 one_of a value of another type
     by_text = IndexKey(gsi1, id, "X", only=id == "x")  # BAD 114 a comparison where one_of is wanted
-    by_day = IndexKey(gsi1, id.via(day), "X")  # BAD 115 a function of another type
-    by_width = IndexKey(gsi1, id.padded(3), "X")  # BAD 116 a text padded with zeros
+    by_day = IndexKey(gsi1, id.transform(day), "X")  # BAD 115 a function of another type
+    by_width = IndexKey(gsi1, id.zero_pad(3), "X")  # BAD 116 a text padded with zeros
     lives = Lifetime(id, timedelta(days=1))  # BAD 117 a lifetime from what is no time
     ends = Lifetime(moment, 90)  # BAD 118 a lifetime that is a plain number
 
@@ -218,7 +218,7 @@ def rate_in_words(x: Ulid) -> Get[Booking]:
     return one.get(x)
 
 
-@pattern("X3", "An example that is no arguments", rate=rate, example=7)  # BAD 121 an example that is no arguments
+@pattern("X3", "A wrong example", rate=rate, example=7)  # BAD 121 an example that is no arguments
 def wrong_example(x: Ulid) -> Get[Booking]:
     return one.get(x)
 
@@ -239,11 +239,11 @@ def wrong_entity() -> Query[Project]:
 Table("T")  # BAD 125 a table without a key
 Table("T", partition="id", partition_type="TEXT")  # BAD 126 a key of a type that is not there
 Table("T", partition="id", stream="new")  # BAD 127 a view of a stream that is not there
-bookings.index("by-x")  # BAD 128 an index without a key
-bookings.index("by-x", "x", projection="ALL")  # BAD 129 a projection in quotes
+bookings.global_index("by-x")  # BAD 128 an index without a key
+bookings.global_index("by-x", "x", projection="ALL")  # BAD 129 a projection in quotes
 Component("api", reads=(a_booking,))  # BAD 130 a function that is no pattern
 Component("api", reads=("B1",))  # BAD 131 a pattern by its id
 System("s", "p", [Booking], [])  # BAD 132 an entity where a table is wanted
 Volume("many")  # BAD 133 a volume in words
-create_booking(b).item().status  # BAD 134 an item is no entity
+create_booking(b).build_item().status  # BAD 134 an item is no entity
 Decimal(b.price) + 1.5  # BAD 135 a float added to what an attribute holds

@@ -17,11 +17,11 @@ from holdfast import (
     Attr,
     BatchGet,
     BatchPut,
-    Check,
     Component,
     Condition,
+    ConditionCheck,
     Count,
-    CountOf,
+    CountQuery,
     Delete,
     Document,
     Entity,
@@ -31,24 +31,24 @@ from holdfast import (
     Key,
     Lifetime,
     Page,
-    Parallel,
+    ParallelQuery,
     Put,
     Query,
     Rate,
     Row,
-    Rows,
     Scan,
-    Seconds,
+    SelectQuery,
     Stores,
     System,
     Table,
+    TimestampSeconds,
     Transact,
     Ulid,
     Update,
     attr,
-    batch,
+    batch_get,
     batch_put,
-    parallel,
+    parallel_query,
     pattern,
     transact,
 )
@@ -73,7 +73,7 @@ TERMINAL = (BookingStatus.confirmed, BookingStatus.failed)
 
 class Leg(Document):
     origin: str
-    departs: Seconds
+    departs: TimestampSeconds
 
 
 class Plan(Document):
@@ -82,7 +82,7 @@ class Plan(Document):
 
 
 bookings = Table("Bookings", partition="employeeId", sort="bookingId", ttl="expiresAt")
-open_bookings = bookings.index("open-bookings", "openStatus", "openSince", projection=KEYS_ONLY)
+open_bookings = bookings.global_index("open-bookings", "openStatus", "openSince", projection=KEYS_ONLY)
 
 
 class Booking(Entity, table=bookings):
@@ -107,10 +107,10 @@ class Booking(Entity, table=bookings):
 
 
 pm = Table("Projects", partition="PK", sort="SK")
-gsi1 = pm.index("GSI1", "GSI1PK", "GSI1SK")
-gsi2 = pm.index("GSI2", "GSI2PK", "GSI2SK")
-gsi3 = pm.index("GSI3", "GSI3PK", "GSI3SK", partition_type="N")
-gsi4 = pm.index("GSI4", "GSI4PK", "GSI4SK")
+gsi1 = pm.global_index("GSI1", "GSI1PK", "GSI1SK")
+gsi2 = pm.global_index("GSI2", "GSI2PK", "GSI2SK")
+gsi3 = pm.global_index("GSI3", "GSI3PK", "GSI3SK", partition_type="N")
+gsi4 = pm.global_index("GSI4", "GSI4PK", "GSI4SK")
 
 
 def day(moment: datetime) -> date:
@@ -140,9 +140,9 @@ class Event(Entity, table=pm):
     retry: Attr[int | None] = attr(default=None)
 
     of = Key("PROJECT#" + project_id, "EVENT#" + created_at + "#" + id)
-    by_day = IndexKey(gsi1, "EVENT#" + created_at.via(day), "N#" + number.padded(8))
+    by_day = IndexKey(gsi1, "EVENT#" + created_at.transform(day), "N#" + number.zero_pad(8))
     by_due = IndexKey(gsi3, due, severity)
-    by_due_day = IndexKey(gsi4, due.via(day), retry.padded(3))
+    by_due_day = IndexKey(gsi4, due.transform(day), retry.zero_pad(3))
     by_severity = IndexKey(gsi2, "SEVERITY#" + severity, created_at + "#" + id)
 
 
@@ -206,16 +206,16 @@ def builders() -> None:
     assert_type(one.get(BOOKING).consistent(), Get[Booking])
     assert_type(one.update(BOOKING), Update[Booking])
     assert_type(one.delete(BOOKING).when(Booking.version == 1), Delete[Booking])
-    assert_type(one.check(BOOKING).when(Booking.plan.exists()), Check[Booking])
+    assert_type(one.check(BOOKING).when(Booking.plan.exists()), ConditionCheck[Booking])
     assert_type(one.query(), Query[Booking])
-    assert_type(one.query().newest_first().page(20).after(None).consistent(), Query[Booking])
+    assert_type(one.query().descending().page(20).after(None).consistent(), Query[Booking])
     assert_type(one.at(BOOKING), Query[Booking])
     assert_type(one.since(BOOKING), Query[Booking])
     assert_type(one.begins_with("01"), Query[Booking])
-    assert_type(one.query().count(), CountOf[Booking])
-    assert_type(one.query().select(Booking.status, Booking.plan), Rows[Booking])
+    assert_type(one.query().count(), CountQuery[Booking])
+    assert_type(one.query().select(Booking.status, Booking.plan), SelectQuery[Booking])
     assert_type(Booking.put(a_booking()), Put[Booking])
-    assert_type(Booking.create(a_booking()).when(Booking.version.missing()), Put[Booking])
+    assert_type(Booking.create(a_booking()).when(Booking.version.not_exists()), Put[Booking])
     assert_type(Booking.put(a_booking()).at_version(Booking.version, 1), Put[Booking])
     assert_type(Booking.scan(reason="a count for the year's report"), Scan[Booking])
     assert_type(Project.of(ProjectId("p")).get(), Get[Project])
@@ -229,10 +229,10 @@ def builders() -> None:
     assert_type(Event.by_due_day(day(NOW)).since(3), Query[Event])
     assert_type(Event.by_severity("high").before(NOW), Query[Event])
     assert_type(Project.by_status(ProjectStatus.active).begins_with("p"), Query[Project])
-    assert_type(batch(one.get(BOOKING) for _ in range(3)), BatchGet[Booking])
+    assert_type(batch_get(one.get(BOOKING) for _ in range(3)), BatchGet[Booking])
     assert_type(batch_put([Booking.put(a_booking())]), BatchPut[Booking])
-    assert_type(parallel([one.query(), one.at(BOOKING)]), Parallel[Booking])
-    assert_type(parallel([one.query().select(Booking.status)]), Parallel[Row[Booking]])
+    assert_type(parallel_query([one.query(), one.at(BOOKING)]), ParallelQuery[Booking])
+    assert_type(parallel_query([one.query().select(Booking.status)]), ParallelQuery[Row[Booking]])
     assert_type(transact(Booking.put(a_booking()), one.check(BOOKING), one.delete(BOOKING)), Transact)
 
 
@@ -242,7 +242,7 @@ def expressions() -> None:
     assert_type(Booking.confirmation_number.begins_with("A"), Condition[Booking])
     assert_type(Booking.price.between(Decimal(1), Decimal(2)), Condition[Booking])
     assert_type(Booking.tags.contains("a") | Booking.notes.contains("b"), Condition[Booking])
-    assert_type(~Booking.confirmation_number.missing() & (Booking.version > 3), Condition[Booking])
+    assert_type(~Booking.confirmation_number.not_exists() & (Booking.version > 3), Condition[Booking])
     assert_type(Booking.plan.at(lambda plan: plan.legs[0].origin) == "ZRH", Condition[Booking])
     assert_type(Booking.plan.at(lambda plan: plan.legs[0].departs) < NOW, Condition[Booking])
 
@@ -252,8 +252,8 @@ def changes() -> None:
     assert_type(change.set(Booking.confirmation_number, "A").remove(Booking.plan), Update[Booking])
     assert_type(change.add(Booking.version, 1).add(Booking.price, Decimal(1)), Update[Booking])
     assert_type(change.add(Booking.retries, 1).set_if_absent(Booking.retries, 1), Update[Booking])
-    assert_type(change.append(Booking.notes, "a", "b").include(Booking.tags, "c"), Update[Booking])
-    assert_type(change.exclude(Booking.tags, "c").or_create(), Update[Booking])
+    assert_type(change.append(Booking.notes, "a", "b").add_to_set(Booking.tags, "c"), Update[Booking])
+    assert_type(change.remove_from_set(Booking.tags, "c").or_create(), Update[Booking])
     assert_type(change.set(Booking.plan.at(lambda plan: plan.title), "x"), Update[Booking])
 
 
@@ -267,9 +267,9 @@ async def results(stores: Stores) -> None:
     assert_type(await stores.run(confirm(EMPLOYEE, BOOKING, 1, "ABC", NOW)), Booking)
     assert_type(await stores.run(Booking.of(EMPLOYEE).delete(BOOKING)), Booking | None)
     assert_type(await stores.run(Booking.of(EMPLOYEE).query().count()), Count)
-    assert_type(await stores.run(batch([booking(EMPLOYEE, BOOKING)])), tuple[Booking | None, ...])
+    assert_type(await stores.run(batch_get([booking(EMPLOYEE, BOOKING)])), tuple[Booking | None, ...])
     assert_type(await stores.run(batch_put([Booking.put(a_booking())])), int)
-    assert_type(await stores.run(parallel([active_bookings(EMPLOYEE)])), tuple[Page[Booking], ...])
+    assert_type(await stores.run(parallel_query([active_bookings(EMPLOYEE)])), tuple[Page[Booking], ...])
     rows = await stores.run(Booking.by_open(BookingStatus.initiated).query().select(Booking.booking_id))
     assert_type(rows, Page[Row[Booking]])
     assert_type(rows[0][Booking.booking_id], Ulid)

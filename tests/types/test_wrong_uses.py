@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Attr, Entity, Rate, System, attr, pattern
-from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.core.errors import DeclarationError, InvalidRequest
 from tests.types.good import EMPLOYEE, SYSTEM, Booking, booking, bookings, pm
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def _example_with_too_few_arguments() -> object:
     wrong = pattern("X", "An example that does not fit", rate=Rate(per="request"), example=())(
         booking.function
     )
-    return wrong.example()
+    return wrong.build_example()
 
 
 def _one_pattern_declared_twice() -> object:
@@ -110,11 +110,11 @@ UNSEEN: list[tuple[Callable[[], object], type[Exception], str]] = [
     (_or_instead_of_bar, TypeError, "no truth value"),
     (_chained_comparison, TypeError, "no truth value"),
     (_condition_as_if_it_were_true_or_false, TypeError, "no truth value"),
-    (_misspelt_class_keyword, DeclarationError, "tabel is not known"),
-    (_table_by_its_name, DeclarationError, "takes a Table"),
-    (_example_with_too_few_arguments, InvalidRequest, "is called as booking"),
+    (_misspelt_class_keyword, DeclarationError, "Unknown class argument of .*: tabel"),
+    (_table_by_its_name, DeclarationError, "expected a Table"),
+    (_example_with_too_few_arguments, InvalidRequest, "Expected booking"),
     (_one_pattern_declared_twice, DeclarationError, "two patterns named B1"),
-    (_pattern_that_the_system_does_not_declare, DeclarationError, "declares B2"),
+    (_pattern_that_the_system_does_not_declare, DeclarationError, "Unknown pattern B2"),
 ]
 
 

@@ -15,15 +15,22 @@ from pathlib import Path
 import pytest
 from fastapi import Request
 
-from holdfast.errors import Conflict, HoldfastError, PartyFailed, PartyRefused, RequestRefused, error_label
+from holdfast.core.errors import (
+    Conflict,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
+    HoldfastError,
+    RequestRefused,
+    error_label,
+)
+from holdfast.core.logs import setup_logs
 from holdfast.flows import Retry
-from holdfast.flows.states_language import _retry
-from holdfast.flows.transition import spoken
-from holdfast.guarantees.once.working import reason_of
-from holdfast.guarantees.sql_outbox.publishing import _reason
-from holdfast.logs import setup_logs
-from holdfast.reports.examples import told
-from holdfast.web.problems import problem_of
+from holdfast.flows.states_language import _build_retry
+from holdfast.flows.transition import format_error
+from holdfast.guarantees.idempotency.execution import get_reason
+from holdfast.guarantees.messaging.sql_outbox.publisher import _format_reason
+from holdfast.reports import examples
+from holdfast.web.problems import build_problem_response
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "src", ROOT / "systems")
@@ -213,11 +220,11 @@ class Renamed(Conflict, label="Former"):
     """A class whose label is the name it had before."""
 
 
-class RenamedRefusal(PartyRefused, label="FormerRefusal"):
+class RenamedRefusal(ExternalServiceRefused, label="FormerRefusal"):
     """The same of a refusal, whose code is told too."""
 
 
-class Unlabelled(PartyFailed):
+class Unlabelled(ExternalServiceFailed):
     """A class of a system outside this repository."""
 
 
@@ -234,35 +241,35 @@ def test_a_foreign_error_is_named_by_its_class() -> None:
 
 
 def test_an_idempotency_record_keeps_the_label() -> None:
-    assert reason_of(Renamed("secret")) == "Former"
-    assert reason_of(RenamedRefusal("no-seat", "secret")) == "FormerRefusal (no-seat)"
-    assert reason_of(RequestRefused("Why", "secret")) == "RequestRefused (Why)"
+    assert get_reason(Renamed("secret")) == "Former"
+    assert get_reason(RenamedRefusal("no-seat", "secret")) == "FormerRefusal (no-seat)"
+    assert get_reason(RequestRefused("Why", "secret")) == "RequestRefused (Why)"
 
 
 def test_a_flow_and_an_outbox_keep_the_label_with_the_message() -> None:
-    assert spoken(Renamed("it moved")) == "Former: it moved"
-    assert _reason(Renamed("it moved")) == "Former: it moved"
+    assert format_error(Renamed("it moved")) == "Former: it moved"
+    assert _format_reason(Renamed("it moved")) == "Former: it moved"
 
 
 def test_step_functions_are_told_the_label() -> None:
-    rule = Retry((Renamed, TimeoutError), tries=2)
+    rule = Retry((Renamed, TimeoutError), max_attempts=2)
 
-    assert _retry(rule)["ErrorEquals"] == ["Former", "TimeoutError"]
+    assert _build_retry(rule)["ErrorEquals"] == ["Former", "TimeoutError"]
 
 
 def test_a_report_tells_the_label() -> None:
-    assert told(Renamed("it moved")) == "Former: it moved"
+    assert examples.format_error(Renamed("it moved")) == "Former: it moved"
 
 
 def test_a_problem_has_the_label_as_its_type_and_title() -> None:
     request = Request({"type": "http", "method": "GET", "path": "/", "headers": []})
-    problem = json.loads(bytes(asyncio.run(problem_of(request, Renamed("it moved"))).body))
+    problem = json.loads(bytes(asyncio.run(build_problem_response(request, Renamed("it moved"))).body))
 
     assert (problem["type"], problem["title"]) == ("urn:holdfast:error:Former", "Former")
 
 
 def test_a_log_line_has_the_label_as_its_error(capsys: pytest.CaptureFixture[str]) -> None:
-    handler = setup_logs(sys.stderr, form="json")
+    handler = setup_logs(sys.stderr, log_format="json")
     try:
         logging.getLogger("holdfast.tests").error("failed", exc_info=Renamed("it moved"))
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import ComponentRefused
+from holdfast.core.errors import ComponentRefused
 
 
 @pytest.mark.parametrize(

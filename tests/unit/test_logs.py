@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.correlation import correlated
-from holdfast.logs import setup_logs
+from holdfast.core.correlation import bind_correlation_id
+from holdfast.core.logs import setup_logs
 
 log = logging.getLogger("holdfast.tests")
 
@@ -40,7 +40,7 @@ def test_a_line_is_one_object_that_says_when_who_what_and_about_which_event() ->
     stream = io.StringIO()
     setup_logs(stream, system="postoffice", component="carrier", clock=Noon())
 
-    with correlated("webhook-7"):
+    with bind_correlation_id("webhook-7"):
         log.warning("The letter %s\nis wet", "l-1", extra={"receives": 2})
 
     assert logged(stream) == [
@@ -74,9 +74,9 @@ def test_an_error_has_its_traceback_on_the_same_line() -> None:
 
 def test_a_person_at_a_terminal_is_shown_what_would_steer_it_and_json_has_it_as_it_is() -> None:
     shown, kept = io.StringIO(), io.StringIO()
-    setup_logs(shown, form="text")
+    setup_logs(shown, log_format="text")
     log.warning("refused: %s", "\x1b[2J", extra={"title": "\x9b31m"})
-    setup_logs(kept, form="json")
+    setup_logs(kept, log_format="json")
     log.warning("refused: %s", "\x1b[2J")
 
     assert r"refused: \x1b[2J" in shown.getvalue()
@@ -88,7 +88,7 @@ def test_every_text_is_redacted_also_in_arguments_extras_and_errors() -> None:
     stream = io.StringIO()
     setup_logs(stream, redact=lambda text: text.replace("jane@example.com", "***@***"))
 
-    with correlated("about jane@example.com"):
+    with bind_correlation_id("about jane@example.com"):
         try:
             try:
                 raise KeyError("jane@example.com")
@@ -151,9 +151,9 @@ def test_a_redaction_that_fails_lets_nothing_through() -> None:
 
 def test_a_person_gets_lines_that_read_well() -> None:
     stream = io.StringIO()
-    setup_logs(stream, form="text", component="carrier", clock=Noon())
+    setup_logs(stream, log_format="text", component="carrier", clock=Noon())
 
-    with correlated("webhook-7"):
+    with bind_correlation_id("webhook-7"):
         log.error("The letter is wet")
 
     assert stream.getvalue() == (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SettingsError
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.errors import SettingsError
 
 
 def loaded(tmp_path: Path, text: str, **environ: str) -> Settings:
@@ -54,7 +54,7 @@ def test_an_absolute_path_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_tables_can_live_in_memory(tmp_path: Path) -> None:
-    assert loaded(tmp_path, 'tables = "sqlite::memory:"').tables_in_memory
+    assert loaded(tmp_path, 'tables = "sqlite::memory:"').has_memory_tables
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_tables_can_live_in_memory(tmp_path: Path) -> None:
         ("serve_port = '8000'", "serve_port in .* must be a whole number"),
         ("serve_port = true", "serve_port in .* must be a whole number"),
         ("serve_host = 1", "serve_host in .* must be a text in quotes"),
-        ("serve_port = 70000", "70000 is no port"),
-        ("serve_port = -1", "-1 is no port"),
-        ("tables = 'mongo:x'", "names no engine we have"),
-        ("tables = 'sqlite:'", "names no engine we have"),
-        ("tables = 'sqlite:shop.db'", "must end in 'tables.db'"),
+        ("serve_port = 70000", "Invalid serve_port=70000"),
+        ("serve_port = -1", "Invalid serve_port=-1"),
+        ("tables = 'mongo:x'", "Invalid tables="),
+        ("tables = 'sqlite:'", "Invalid tables="),
+        ("tables = 'sqlite:shop.db'", "that ends in 'tables.db'"),
         ("tables = ", "is not TOML"),
     ],
 )

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from holdfast.terminal import harmless
+from holdfast.core.terminal import escape_control_chars
 
 
 @pytest.mark.parametrize(
@@ -21,21 +21,21 @@ from holdfast.terminal import harmless
     ],
 )
 def test_what_steers_a_terminal_is_shown_as_its_escape(text: str, shown: str) -> None:
-    assert harmless(text) == shown
+    assert escape_control_chars(text) == shown
 
 
 @pytest.mark.parametrize("text", ["a\tb\nc", "Grüße, 中文, שלום", "👩\u200d🚀", r"C:\x1b"])
 def test_everything_else_stays_as_it_is(text: str) -> None:
-    assert harmless(text) == text
+    assert escape_control_chars(text) == text
 
 
 def test_a_line_that_ends_as_mails_do_just_ends() -> None:
-    assert harmless("Dear all,\r\nyours") == "Dear all,\nyours"
+    assert escape_control_chars("Dear all,\r\nyours") == "Dear all,\nyours"
 
 
 def test_no_control_character_gets_through_but_the_tab_and_the_end_of_a_line() -> None:
     every = "".join(map(chr, range(sys.maxunicode + 1)))
 
-    left = {each for each in harmless(every) if unicodedata.category(each) in ("Cc", "Cs")}
+    left = {each for each in escape_control_chars(every) if unicodedata.category(each) in ("Cc", "Cs")}
 
     assert left == {"\t", "\n"}

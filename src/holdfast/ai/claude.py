@@ -1,11 +1,11 @@
-"""Claude behind the port `Reasoner`, by Anthropic's Messages API. One request, one tool, no conversation.
+"""Claude behind the port `Reasoner`, over Anthropic's Messages API. One request, one tool, no conversation.
 
-    Prompt → POST /v1/messages → the tool's input, or why there is none; what it cost either way
+    Prompt → POST /v1/messages → the tool's input, or the reason why it is missing; the cost in both cases
 
-A model that accepts it is forced to use the tool, without thinking, which it may not do at the same time. Newer ones
-refuse to be forced (400): they are asked to, at low effort, and an answer in words is no answer. An answer cut short,
-declined or of no form is paid for, so it comes back as a value with its cost; an error has none. What gave no answer, or
-does not say what was used, is not counted.
+A model that accepts a forced tool choice is forced to use the tool, with thinking disabled, because the API
+does not allow both. Newer models refuse a forced choice (400): the prompt asks them to use the tool, at low
+effort, and an answer in prose does not count. A truncated, declined or malformed answer is billed, so it is
+returned as a value with its cost. A request that failed, or an answer without usage counts, is not counted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.ai.models import Model, Models, shipped_models
-from holdfast.ai.reasoning import DataBlock, Prompt, Tool, ToolUse, Usage, fenced, seen
-from holdfast.errors import PartyFailed, PartyRefused
+from holdfast.ai.models import ModelCatalog, ModelPricing, load_shipped_models
+from holdfast.ai.reasoner import DataBlock, Prompt, Tool, ToolUse, Usage, build_prompt, strip_invisible
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 
 if TYPE_CHECKING:
     import httpx2
@@ -29,56 +29,62 @@ KEY_HEADER: Final = "x-api-key"
 
 OK: Final = 200
 TOO_MANY: Final = 429
-# The key, the right or the bill: an operator mends them, and the same request passes.
-UNPAID_OR_UNKNOWN: Final = frozenset({401, 402, 403})
-# The request itself: too large, of no form, for a model that is not there.
-REFUSALS: Final = frozenset({400, 404, 413, 422})
+# Key, permission or billing: once the operator fixes it, the same request succeeds.
+ACCOUNT_STATUSES: Final = frozenset({401, 402, 403})
+# The request itself is wrong: too large, malformed, or for an unknown model.
+REFUSED_STATUSES: Final = frozenset({400, 404, 413, 422})
 RETRY_AFTER_S_MAX: Final = 3600.0
 TEXT_CHARS_MAX: Final = 300
-# Each is input as well, whatever it was billed as: we ask for no caching.
-INPUT_COUNTS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-# What they put around a request with a tool, with much to spare; a token of ours is a byte at least.
-INPUT_TOKENS_AROUND: Final = 4_000
+# All of these count as input: we do not request caching.
+INPUT_TOKEN_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+# A generous bound for what the API adds to a request with a tool; each of our tokens has at least one byte.
+INPUT_TOKENS_OVERHEAD: Final = 4_000
 
 
 class ClaudeReasoner:
-    """Asks one model. The client brings the address, the key and the time-outs."""
+    """A reasoner that calls one Claude model. The HTTP client has the address, the key and the timeouts."""
 
-    def __init__(self, http: httpx2.AsyncClient, model: str, models: Models | None = None) -> None:
+    def __init__(self, http: httpx2.AsyncClient, model: str, models: ModelCatalog | None = None) -> None:
         self._http, self.model = http, model
-        self._priced = (models or shipped_models()).get(model)
+        self._pricing = (models or load_shipped_models()).get(model)
 
     async def use_tool(
         self, *, instructions: str, data: Sequence[DataBlock], tool: Tool, tokens_max: int
     ) -> ToolUse:
-        prompt = fenced(instructions, data)
-        body = _request(self.model, self._priced, prompt, tool, tokens_max)
-        answer = await self._asked(body)
-        # Before anything else is looked at: it is paid for, whatever the rest is.
-        usage = _usage(answer, self._priced, _given_max(body), tokens_max)
-        found, reason = _tool_input(answer, tool.name)
-        return ToolUse(found, usage, _text(answer.get("model")) or self.model, reason)
+        prompt = build_prompt(instructions, data)
+        body = _build_request(self.model, self._pricing, prompt, tool, tokens_max)
+        answer = await self._post(body)
+        # First, because the answer is billed even if the rest is unusable.
+        usage = _parse_usage(answer, self._pricing, _estimate_max_input_tokens(body), tokens_max)
+        found, reason = _extract_tool_input(answer, tool.name)
+        return ToolUse(found, usage, _clean_text(answer.get("model")) or self.model, reason)
 
-    async def _asked(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _post(self, body: dict[str, Any]) -> dict[str, Any]:
         import httpx2
 
         try:
             answer = await self._http.post(PATH, json=body, headers={VERSION_HEADER: VERSION})
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise PartyFailed("No connection to Claude: it was not asked.", may_be_done=False) from error
+            raise ExternalServiceFailed(
+                "No connection to Claude: the request was not sent.", may_be_done=False
+            ) from error
         except httpx2.HTTPError as error:
-            raise PartyFailed(f"Claude gave no answer ({type(error).__name__}).", may_be_done=True) from error
-        return _read(answer)
+            raise ExternalServiceFailed(
+                f"Claude did not answer ({type(error).__name__}).", may_be_done=True
+            ) from error
+        return _parse_response(answer)
 
 
-def _request(name: str, model: Model, prompt: Prompt, tool: Tool, tokens_max: int) -> dict[str, Any]:
-    how: dict[str, Any]
+def _build_request(
+    name: str, model: ModelPricing, prompt: Prompt, tool: Tool, tokens_max: int
+) -> dict[str, Any]:
+    options: dict[str, Any]
     if model.tool == "forced":
         choice = {"type": "tool", "name": tool.name, "disable_parallel_tool_use": True}
-        how = {"tool_choice": choice, "thinking": {"type": "disabled"}}
+        options = {"tool_choice": choice, "thinking": {"type": "disabled"}}
     else:
         choice = {"type": "auto", "disable_parallel_tool_use": True}
-        how = {"tool_choice": choice, "output_config": {"effort": "low"}}
+        options = {"tool_choice": choice, "output_config": {"effort": "low"}}
     return {
         "model": name,
         "max_tokens": tokens_max,
@@ -87,46 +93,52 @@ def _request(name: str, model: Model, prompt: Prompt, tool: Tool, tokens_max: in
         "tools": [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.input_schema)}
         ],
-        **how,
+        **options,
     }
 
 
-# --- the answer --------------------------------------------------------------------------------------------------
+# --- the answer ---------------------------------------------------------------------------------------------
 
 
-def _read(answer: httpx2.Response) -> dict[str, Any]:
+def _parse_response(answer: httpx2.Response) -> dict[str, Any]:
     if answer.status_code != OK:
-        raise _failure(answer)
-    body = _json(answer)
+        raise _to_error(answer)
+    body = _decode_json(answer)
     if not isinstance(body, dict):
-        raise PartyFailed("Claude answers nonsense: no message.", may_be_done=True)
+        raise ExternalServiceFailed("Invalid answer from Claude: expected a JSON object.", may_be_done=True)
     return body
 
 
-def _failure(answer: httpx2.Response) -> Exception:
+def _to_error(answer: httpx2.Response) -> Exception:
     status = answer.status_code
-    body = _json(answer)
+    body = _decode_json(answer)
     error = body.get("error") if isinstance(body, dict) else None
     error = error if isinstance(error, dict) else {}
-    code, message = _text(error.get("type")) or str(status), _text(error.get("message")) or "no reason given"
-    if status in UNPAID_OR_UNKNOWN:
-        told = f"Claude refuses the key or the account ({code}: {message}): look at the secret that reasoner_secret names."
-        return PartyFailed(told, may_be_done=False)
-    if status in REFUSALS:
-        return PartyRefused(code, f"Claude refuses the request: {message}")
-    told = f"Claude takes no request for now ({status}, {code}: {message})."
-    # What was turned away has not begun; 529 is its word for being overloaded.
-    return PartyFailed(told, may_be_done=False, retry_after_s=_retry_after(answer))
+    code, message = (
+        _clean_text(error.get("type")) or str(status),
+        _clean_text(error.get("message")) or "no reason given",
+    )
+    if status in ACCOUNT_STATUSES:
+        text = (
+            f"Claude refused the key or the account ({code}: {message}). Check the secret that "
+            "reasoner_secret names."
+        )
+        return ExternalServiceFailed(text, may_be_done=False)
+    if status in REFUSED_STATUSES:
+        return ExternalServiceRefused(code, f"Claude refused the request: {message}")
+    text = f"Claude is not accepting requests now ({status}, {code}: {message}). Retry later."
+    # A rejected request was not started; 529 means that the API is overloaded.
+    return ExternalServiceFailed(text, may_be_done=False, retry_after_s=_parse_retry_after(answer))
 
 
-def _json(answer: httpx2.Response) -> Any:
+def _decode_json(answer: httpx2.Response) -> Any:
     try:
         return answer.json()
     except (ValueError, RecursionError):
         return None
 
 
-def _retry_after(answer: httpx2.Response) -> float | None:
+def _parse_retry_after(answer: httpx2.Response) -> float | None:
     try:
         wanted = float(answer.headers.get("retry-after", ""))
     except ValueError:
@@ -134,31 +146,35 @@ def _retry_after(answer: httpx2.Response) -> float | None:
     return min(max(wanted, 0.0), RETRY_AFTER_S_MAX) if math.isfinite(wanted) else None
 
 
-def _given_max(body: Mapping[str, Any]) -> int:
-    return len(json.dumps(body)) + INPUT_TOKENS_AROUND
+def _estimate_max_input_tokens(body: Mapping[str, Any]) -> int:
+    return len(json.dumps(body)) + INPUT_TOKENS_OVERHEAD
 
 
-def _usage(answer: Mapping[str, Any], model: Model, given_max: int, made_max: int) -> Usage:
-    """What was used, and no more than can have been: a slip of theirs does not spend a budget."""
+def _parse_usage(answer: Mapping[str, Any], model: ModelPricing, input_max: int, output_max: int) -> Usage:
+    """Return the tokens used and their cost, capped at the possible maximum, so that a wrong count does not
+    spend a budget.
+    """
     counts = answer.get("usage")
     if not isinstance(counts, dict) or not {"input_tokens", "output_tokens"} <= counts.keys():
-        raise PartyFailed("Claude answers nonsense: it does not say what was used.", may_be_done=True)
-    given = min(sum(_count(counts.get(name)) for name in INPUT_COUNTS), given_max)
-    made = min(_count(counts["output_tokens"]), made_max)
-    return Usage(given, made, model.usd(given, made))
+        raise ExternalServiceFailed(
+            "Invalid answer from Claude: expected token counts in `usage`.", may_be_done=True
+        )
+    given = min(sum(_parse_count(counts.get(name)) for name in INPUT_TOKEN_FIELDS), input_max)
+    made = min(_parse_count(counts["output_tokens"]), output_max)
+    return Usage(given, made, model.compute_cost_usd(given, made))
 
 
-def _count(value: Any) -> int:
-    """Of what is absent or null, nothing."""
+def _parse_count(value: Any) -> int:
+    """Return a token count; 0 if it is absent or null."""
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise PartyFailed(f"Claude answers nonsense: {value!r} tokens.", may_be_done=True)
+        raise ExternalServiceFailed(f"Invalid token count from Claude: {value!r}.", may_be_done=True)
     return value
 
 
-def _tool_input(answer: Mapping[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
-    """The input of the one call of our tool; or nothing, and why."""
+def _extract_tool_input(answer: Mapping[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
+    """Return the input of the single call to our tool, or None with the reason."""
     stop = answer.get("stop_reason")
     if stop == "refusal":
         return None, "it declined to answer"
@@ -166,19 +182,19 @@ def _tool_input(answer: Mapping[str, Any], name: str) -> tuple[dict[str, Any] | 
         return None, f"its answer was cut short ({stop})"
     content = answer.get("content")
     if not isinstance(content, list):
-        return None, "its answer has no content that can be read"
-    # By their type: thinking and text may stand before them.
+        return None, "its answer has no readable content"
+    # Select by type: thinking and text blocks may come first.
     calls = [each for each in content if isinstance(each, dict) and each.get("type") == "tool_use"]
     if not calls:
-        return None, f"it called no tool ({_text(stop) or 'no stop reason'})"
-    if strange := [_text(each.get("name")) for each in calls if each.get("name") != name]:
+        return None, f"it called no tool ({_clean_text(stop) or 'no stop reason'})"
+    if strange := [_clean_text(each.get("name")) for each in calls if each.get("name") != name]:
         return None, f"it called {strange[0] or 'a tool without a name'}, which it was not given"
     if len(calls) > 1:
         return None, f"it called {name} {len(calls)} times"
     found = calls[0].get("input")
-    return (found, "") if isinstance(found, dict) else (None, f"the input of {name} is no object")
+    return (found, "") if isinstance(found, dict) else (None, f"the input of {name} is not an object")
 
 
-def _text(value: Any) -> str:
-    """A text of theirs that may stand in a message of ours."""
-    return seen(value)[:TEXT_CHARS_MAX] if isinstance(value, str) else ""
+def _clean_text(value: Any) -> str:
+    """Return a text of the service, made safe and short enough to quote in an error message."""
+    return strip_invisible(value)[:TEXT_CHARS_MAX] if isinstance(value, str) else ""

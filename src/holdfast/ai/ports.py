@@ -1,4 +1,4 @@
-"""What a system asks of a model: vectors of texts, and the label of a text. Engines stand behind these ports."""
+"""Ports of the models: texts to vectors, and a text to its label."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    # One row per text, each of length 1, or all zeros for a text without a single known token.
+    # One row per text, normalised to length 1; all zeros for a text without a known token.
     Vectors: TypeAlias = NDArray[np.float32]
 
 # The label of a text that the classifier is not sure enough about.
 UNKNOWN: Final = "unknown"
 
-# What is done to every text before a model sees it.
-Prepare: TypeAlias = Callable[[str], str]
+# A transformation of every text before a model sees it.
+PrepareText: TypeAlias = Callable[[str], str]
 
 
 class Embedder(Protocol):
-    """Texts as vectors: alike in meaning, near in angle."""
+    """An engine that maps texts to vectors: similar meaning, small angle."""
 
     @property
     def dimensions(self) -> int: ...
@@ -31,9 +31,10 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class Classification:
-    """What a text is about. `confidence` is the probability given to the best label, also where it is too small for it.
+    """The label of a text. `confidence` is the probability of the best label, even if it is too low to return
+    that label.
 
-    `alternatives` are the labels that come next, the likeliest first, with theirs.
+    `alternatives` are the next labels with their probabilities, the likeliest first.
     """
 
     label: str
@@ -46,7 +47,7 @@ class Classification:
 
 
 class Classifier(Protocol):
-    """One label of a fixed set for a text, or `unknown`."""
+    """An engine that assigns a text one label of a fixed set, or `unknown`."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...
@@ -56,7 +57,7 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True)
 class Example:
-    """A text and the label it should be given."""
+    """A text and its correct label."""
 
     text: str
     label: str

@@ -6,15 +6,15 @@
     @holdfast.boto3.in_process
     def test_orders(): …
 
-It stands where the network would be. boto3 validates, serialises and signs as always; the finished request is
-decoded by `holdfast.wire`, run, and its encoded answer handed back as if it had come from AWS. While a context
-is open it answers for the whole process, all threads, and every client of DynamoDB and DynamoDB Streams,
-made before or after, in any region; the innermost context wins. Clients of other services are left alone, and
-so is a DynamoDB client whose `endpoint_url` is a loopback address: who names a local server means that server.
+It replaces the network. boto3 validates, serialises and signs as always; `holdfast.wire` decodes the finished
+request, the engine runs it, and boto3 receives the encoded answer as if it came from AWS. While a context is
+open it answers for the whole process: all threads, and every client of DynamoDB and DynamoDB Streams, created
+before or after, in any region. The innermost context wins. Clients of other services are not affected, nor is
+a DynamoDB client whose `endpoint_url` is a loopback address: it is meant for that local server.
 
-Two places are hooked, because neither is enough. A handler of botocore's event `before-send` comes before the
-handlers of other stand-ins, but is only known to sessions made after this import; `URLLib3Session.send` is
-passed by every client there is. A client that has no credentials would not come so far: its signer is lent some.
+Two places are hooked, because neither is enough. A handler of botocore's event `before-send` runs before the
+handlers of other mocks, but only in sessions created after this import; `URLLib3Session.send` is called by
+every client. A client without credentials would fail before that, so its signer gets fake ones.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in {"boto3", "botocore"}:
         raise
     raise ImportError(
-        "holdfast.boto3 needs boto3, which the extra brings: pip install 'holdfast[aws]'"
+        "holdfast.boto3 needs boto3, which is not installed. Run pip install 'holdfast[aws]'"
     ) from missing
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.operations.tables import Operation
 from holdfast.wire.app import answer_headers, new_request_id
 from holdfast.wire.arns import HERE, Place
@@ -64,7 +64,7 @@ FAKE_REGION: Final = {"AWS_DEFAULT_REGION": "us-east-1"}
 
 
 class BlockingTables(Protocol):
-    """The face of the embedded engine that a synchronous caller needs."""
+    """The part of the embedded engine that a synchronous caller needs."""
 
     def run_blocking(self, operation: Operation[R], /) -> R: ...
 
@@ -76,9 +76,9 @@ def in_process(tables: C) -> C: ...
 @overload
 def in_process(tables: Callable[P, R]) -> Callable[P, R]: ...
 def in_process(tables: Any = None) -> Any:
-    """A context manager and decorator. Without `tables`, each use has a fresh engine in memory.
+    """Return a context manager and decorator. Without `tables`, each use gets a fresh engine in memory.
 
-    A function or class in their place is decorated: `@in_process` is `@in_process()`.
+    A function or class instead of `tables` is decorated: `@in_process` is `@in_process()`.
     """
     decorates = callable(tables) or isinstance(tables, classmethod)
     if decorates and not hasattr(tables, "run_blocking"):
@@ -87,27 +87,30 @@ def in_process(tables: Any = None) -> Any:
 
 
 class InProcess:
-    """What `in_process` gives. As a decorator of a class it wraps its tests, each with an engine of its own;
-    a `unittest.TestCase` shares that engine with its `setUp`. A decorated generator, such as a fixture that
-    yields, is answered for until it ends."""
+    """The context manager and decorator that `in_process` returns.
+
+    As a decorator of a class it wraps its tests, each with its own engine; a `unittest.TestCase` shares that
+    engine with its `setUp`. A decorated generator, such as a fixture that yields, is answered for until it
+    ends.
+    """
 
     def __init__(self, tables: BlockingTables | None = None) -> None:
-        _refuse_what_is_no_engine(tables)
-        self._given = tables
+        _require_engine(tables)
+        self._tables = tables
         self._open: list[contextlib.ExitStack] = []
 
     def start(self) -> BlockingTables:
-        """For who has no block to put it around, as in a `setUp`; `stop` belongs to it."""
+        """Start answering without a `with` block, for example in `setUp`. Call `stop` at the end."""
         with contextlib.ExitStack() as stack:
-            tables = self._given if self._given is not None else stack.enter_context(_fresh_tables())
-            stack.enter_context(_INTERCEPTION.by(tables))
+            tables = self._tables if self._tables is not None else stack.enter_context(_open_fresh_tables())
+            stack.enter_context(_INTERCEPTION.activate(tables))
             self._open.append(stack.pop_all())
         return tables
 
     def stop(self) -> None:
-        """Ends what the last `start` began."""
+        """End the last `start`."""
         if not self._open:
-            raise RuntimeError("stop() without start(): nothing is answered in process by this object.")
+            raise RuntimeError("stop() without start(): this object has no open context.")
         self._open.pop().close()
 
     def __enter__(self) -> BlockingTables:
@@ -128,30 +131,30 @@ class InProcess:
     def __call__(self, decorated: Any) -> Any:
         if isinstance(decorated, (staticmethod, classmethod)):
             return type(decorated)(self(decorated.__func__))
-        _refuse_what_cannot_be_decorated(decorated)
+        _require_decoratable(decorated)
         if isinstance(decorated, type):
-            return self._decorated_class(decorated)
+            return self._decorate_class(decorated)
         if inspect.isgeneratorfunction(decorated):
-            return self._decorated_generator(decorated)
+            return self._decorate_generator(decorated)
 
         @functools.wraps(decorated)
         def within(*arguments: Any, **named: Any) -> Any:
-            with InProcess(self._given):
+            with InProcess(self._tables):
                 return decorated(*arguments, **named)
 
         return within
 
-    def _decorated_generator(self, decorated: Any) -> Any:
+    def _decorate_generator(self, decorated: Any) -> Any:
         @functools.wraps(decorated)
         def throughout(*arguments: Any, **named: Any) -> Any:
-            with InProcess(self._given):
+            with InProcess(self._tables):
                 return (yield from decorated(*arguments, **named))
 
         return throughout
 
-    def _decorated_class(self, decorated: type) -> type:
+    def _decorate_class(self, decorated: type) -> type:
         if issubclass(decorated, unittest.TestCase):
-            _enter_before_set_up(decorated, self._given)
+            _enter_before_set_up(decorated, self._tables)
             return decorated
         for name, method in list(vars(decorated).items()):
             if name.startswith("test") and _is_method(method):
@@ -163,7 +166,7 @@ def _is_method(member: object) -> bool:
     return isinstance(member, (types.FunctionType, staticmethod, classmethod))
 
 
-def _refuse_what_is_no_engine(tables: object) -> None:
+def _require_engine(tables: object) -> None:
     if tables is None:
         return
     if not isinstance(tables, type) and callable(getattr(tables, "run_blocking", None)):
@@ -174,15 +177,15 @@ def _refuse_what_is_no_engine(tables: object) -> None:
             f" Open the file first: with open_tables({os.fspath(tables)!r}) as tables, in_process(tables): …"
         )
     raise TypeError(
-        "in_process takes an open engine (what open_tables gives), or nothing for a fresh one in memory, "
+        "in_process takes an open engine (from open_tables), or nothing for a fresh one in memory, "
         f"not {tables!r}.{advice}"
     )
 
 
-def _refuse_what_cannot_be_decorated(decorated: Any) -> None:
+def _require_decoratable(decorated: Any) -> None:
     if inspect.iscoroutinefunction(decorated) or inspect.isasyncgenfunction(decorated):
         raise TypeError(f"boto3 is synchronous: use `with in_process()` inside {decorated.__qualname__}")
-    # What `pytest.fixture` makes of a function, since pytest 8.4.
+    # Since pytest 8.4, `pytest.fixture` returns such an object.
     if type(decorated).__module__ == "_pytest.fixtures":
         raise TypeError(f"Write @pytest.fixture above @in_process, not below it: {decorated!r}")
     if not callable(decorated):
@@ -201,7 +204,7 @@ def _enter_before_set_up(decorated: type[unittest.TestCase], tables: BlockingTab
 
 
 @contextlib.contextmanager
-def _fresh_tables() -> Iterator[BlockingTables]:
+def _open_fresh_tables() -> Iterator[BlockingTables]:
     from holdfast.stores.tables.embedded import open_tables
 
     tables = open_tables(None)
@@ -215,7 +218,7 @@ def _fresh_tables() -> Iterator[BlockingTables]:
 
 
 class _Body:
-    """A body as urllib3 would give it."""
+    """A response body with urllib3's interface."""
 
     __slots__ = ("_content",)
 
@@ -238,43 +241,43 @@ def _respond(tables: BlockingTables, request: Any) -> AWSResponse:
 
 
 def _run(tables: BlockingTables, request: Any) -> tuple[int, bytes]:
-    # Only what the service has a name for becomes an answer. A defect of ours is raised through boto3 as it is:
-    # in one's own process a traceback helps, and an answer of 500 would be retried for half a minute.
+    # Only errors that the service has a name for become an answer. Any other error propagates through boto3:
+    # in process a traceback helps, and boto3 would retry a 500 for half a minute.
     try:
-        codec, operation = decode(_text(request.headers["X-Amz-Target"]), _bytes(request.body))
+        codec, operation = decode(_to_str(request.headers["X-Amz-Target"]), _to_bytes(request.body))
         result = tables.run_blocking(operation)
         return 200, encode(
-            codec, operation, result, _place_of(_text(request.headers.get("Authorization", "")))
+            codec, operation, result, _parse_signing_scope(_to_str(request.headers.get("Authorization", "")))
         )
     except HoldfastError as error:
         return error_body(error)
 
 
-def _place_of(authorization: str) -> Place:
+def _parse_signing_scope(authorization: str) -> Place:
     scope = _SCOPE.search(authorization)
-    return _place_in(scope[1]) if scope else HERE
+    return _build_scope(scope[1]) if scope else HERE
 
 
 @functools.lru_cache(maxsize=64)
-def _place_in(region: str) -> Place:
+def _build_scope(region: str) -> Place:
     return Place(region)
 
 
-def _text(value: str | bytes) -> str:
+def _to_str(value: str | bytes) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
-def _bytes(body: str | bytes | bytearray | None) -> bytes:
+def _to_bytes(body: str | bytes | bytearray | None) -> bytes:
     if isinstance(body, str):
         return body.encode()
     return bytes(body or b"")
 
 
-# --- standing where the network would be --------------------------------------------------------------------
+# --- replacing the network ----------------------------------------------------------------------------------
 
 
 class _Interception:
-    """The open contexts of this process, innermost last, and what is changed while there is any."""
+    """The open contexts of this process, innermost last, and the patches that are active meanwhile."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -282,30 +285,31 @@ class _Interception:
         self._changes = contextlib.ExitStack()
 
     @contextlib.contextmanager
-    def by(self, tables: BlockingTables) -> Iterator[None]:
+    def activate(self, tables: BlockingTables) -> Iterator[None]:
+        """Answer requests with these tables for the length of the context."""
         with self._lock:
             if not self._open:
-                self._changes.enter_context(_every_client_passes(self))
-                self._changes.enter_context(_every_client_can_sign())
-                self._changes.enter_context(_credentials_to_sign_with())
+                self._changes.enter_context(_patch_send(self))
+                self._changes.enter_context(_patch_signer())
+                self._changes.enter_context(_provide_fake_credentials())
             self._open = (*self._open, tables)
         try:
             yield
         finally:
             with self._lock:
-                self._open = _without_last(self._open, tables)
+                self._open = _remove_last(self._open, tables)
                 if not self._open:
                     self._changes.close()
 
     def answer(self, request: Any, **_: Any) -> AWSResponse | None:
-        """The handler of `before-send`: a response, or None to let the request go its way."""
+        """Handle `before-send`: return a response, or None to let the request go to the network."""
         tables = self._open
         if not tables or _is_loopback(request.url):
             return None
         return _respond(tables[-1], request)
 
 
-def _without_last(
+def _remove_last(
     open_tables: tuple[BlockingTables, ...], tables: BlockingTables
 ) -> tuple[BlockingTables, ...]:
     last = max(index for index, each in enumerate(open_tables) if each is tables)
@@ -313,41 +317,43 @@ def _without_last(
 
 
 @contextlib.contextmanager
-def _every_client_passes(interception: _Interception) -> Iterator[None]:
+def _patch_send(interception: _Interception) -> Iterator[None]:
     send = URLLib3Session.send
 
     @functools.wraps(send)
     def send_or_answer(session: Any, request: Any) -> Any:
-        if _text(request.headers.get("X-Amz-Target", "")).startswith("DynamoDB"):
+        if _to_str(request.headers.get("X-Amz-Target", "")).startswith("DynamoDB"):
             response = interception.answer(request)
             if response is not None:
                 return response
         return send(session, request)
 
-    with _replaced(URLLib3Session, "send", send_or_answer):
+    with _patch_attribute(URLLib3Session, "send", send_or_answer):
         yield
 
 
 @contextlib.contextmanager
-def _every_client_can_sign() -> Iterator[None]:
-    """A client made before us, where there were no credentials to find, has none for as long as it lives."""
+def _patch_signer() -> Iterator[None]:
+    """Give fake credentials to clients that were created without any: such a client never looks for them
+    again.
+    """
     signer = AUTH_TYPE_MAPS["v4"]
     add_auth = signer.add_auth
 
     @functools.wraps(add_auth)
     def add_auth_with_any(auth: Any, request: Any) -> None:
         if auth.credentials is None and auth._service_name == "dynamodb":
-            # `auth` is made for this one request: the client does not remember them.
+            # `auth` belongs to this one request: the client does not keep them.
             auth.credentials = Credentials(*FAKE_CREDENTIALS.values())
         add_auth(auth, request)
 
-    with _replaced(signer, "add_auth", add_auth_with_any):
+    with _patch_attribute(signer, "add_auth", add_auth_with_any):
         yield
 
 
 @contextlib.contextmanager
-def _replaced(owner: type, name: str, replacement: Any) -> Iterator[None]:
-    """Put back at the end, unless another stand-in has put its own on top in the meantime."""
+def _patch_attribute(owner: type, name: str, replacement: Any) -> Iterator[None]:
+    """Replace an attribute, and restore it at the end unless another mock has replaced it in the meantime."""
     former = getattr(owner, name)
     setattr(owner, name, replacement)
     try:
@@ -364,13 +370,13 @@ def _is_loopback(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def _credentials_to_sign_with() -> Iterator[None]:
-    """boto3 refuses to sign without credentials and to start without a region, though ours need neither."""
-    fakes = _missing_settings()
+def _provide_fake_credentials() -> Iterator[None]:
+    """Set fake credentials and a region if there are none: boto3 needs them, though the engine does not."""
+    fakes = _find_missing_settings()
     session = boto3.DEFAULT_SESSION
     os.environ.update(fakes)
     if fakes:
-        # The default session would remember the fakes for longer than they are there.
+        # The default session would keep the fakes after the context ends.
         boto3.DEFAULT_SESSION = None
     try:
         yield
@@ -382,19 +388,19 @@ def _credentials_to_sign_with() -> Iterator[None]:
             boto3.DEFAULT_SESSION = session
 
 
-def _missing_settings() -> dict[str, str]:
-    written = _file_text("AWS_SHARED_CREDENTIALS_FILE", "credentials") + _file_text(
+def _find_missing_settings() -> dict[str, str]:
+    written = _read_config_file("AWS_SHARED_CREDENTIALS_FILE", "credentials") + _read_config_file(
         "AWS_CONFIG_FILE", "config"
     )
     fakes: dict[str, str] = {}
-    if not any(name in os.environ for name in _SOURCES) and not _CREDENTIAL_LINE.search(written):
+    if not any(name in os.environ for name in _CREDENTIAL_VARIABLES) and not _CREDENTIAL_LINE.search(written):
         fakes |= FAKE_CREDENTIALS
     if "AWS_DEFAULT_REGION" not in os.environ and not _REGION_LINE.search(written):
         fakes |= FAKE_REGION
     return fakes
 
 
-def _file_text(variable: str, usual_name: str) -> str:
+def _read_config_file(variable: str, usual_name: str) -> str:
     path = Path(os.environ.get(variable) or Path.home() / ".aws" / usual_name).expanduser()
     try:
         return path.read_text(encoding="utf-8", errors="replace") + "\n"
@@ -403,7 +409,7 @@ def _file_text(variable: str, usual_name: str) -> str:
 
 
 _SCOPE: Final = re.compile(r"/([A-Za-z0-9-]{1,64})/dynamodb/aws4_request")
-_SOURCES: Final = (
+_CREDENTIAL_VARIABLES: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",

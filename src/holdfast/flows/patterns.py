@@ -1,7 +1,7 @@
-"""The access patterns of a flow: of the item, of its place, and of the queue that its steps come by.
+"""The access patterns of a flow: of its item, its execution, and its queue of steps.
 
-Every change of the item by its flow is one update, `move`, conditional on the version and the state it was decided on:
-a component that has it can change an item in no other way.
+Every change of the item by its flow is one update, `move`, conditional on the version and the state it was
+decided on: a component with this pattern cannot change an item in another way.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-from holdfast.flows.item import FlowItem, address_of, key_text
-from holdfast.flows.places import Lane, Place, StepMessage, shard_of
-from holdfast.guarantees.pattern_sets import made_pattern
+from holdfast.flows.executions import Execution, Lane, StepMessage, compute_shard
+from holdfast.flows.item import FlowItem, format_key, parse_key
+from holdfast.guarantees.pattern_sets import build_pattern
 from holdfast.model import (
     ChangeVisibility,
     Delete,
-    DeleteReceived,
+    DeleteMessages,
     Get,
     Operation,
     Pattern,
@@ -25,9 +25,9 @@ from holdfast.model import (
     Queue,
     Rate,
     Receive,
-    Received,
+    ReceivedMessage,
     Update,
-    declaration_of,
+    get_declaration,
 )
 from holdfast.model.patterns import Example
 from holdfast.operations.queues import Incoming
@@ -36,14 +36,16 @@ I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 P = ParamSpec("P")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
 
-# How often of a hundred steps something is noted about one: a guess, for the cost.
-NOTED_SHARE: Final = 0.05
-PAGE_PLACES: Final = 100
+# The share of steps with bookkeeping: an estimate, for the cost.
+RECORD_SHARE: Final = 0.05
+PAGE_SIZE: Final = 100
 _TIME: Final = datetime(2026, 2, 4, 1, tzinfo=UTC)
 
 
 class FlowPatterns(Generic[I]):
-    """`one`, `move` are of the item; `place` to `places` of where it stands; `receive`, `delete`, `hold` of the queue."""
+    """Patterns of the item (`item`, `move`), of its execution (`execution` … `executions`) and of the
+    queue.
+    """
 
     def __init__(
         self,
@@ -59,50 +61,54 @@ class FlowPatterns(Generic[I]):
         move_id: str = "",
     ) -> None:
         self._name, self._entity, self._prefix, self._rate = name, entity, prefix, rate
-        self._rare = Rate(rate.per, rate.times * NOTED_SHARE)
+        self._rare = Rate(rate.per, rate.times * RECORD_SHARE)
         self._example, self._to, self._shards, self._move_id = example, to, shards, move_id
-        self._received = Received(
+        self._received = ReceivedMessage(
             queue.name, StepMessage, Incoming(id="m", receipt="r", body="{}", sent_at=0, receives=1)
         )
-        self.one, self.move = self._one(), self._move()
-        self.place, self.begin, self.enter, self.leave = (
-            self._place(),
-            self._begin(),
-            self._enter(),
-            self._leave(),
+        self.item, self.move = self._build_item(), self._build_move()
+        self.execution, self.begin, self.enter, self.leave = (
+            self._build_execution(),
+            self._build_begin(),
+            self._build_enter(),
+            self._build_leave(),
         )
-        self.note, self.due, self.parked, self.places = (
-            self._note(),
-            self._due(),
-            self._parked(),
-            self._places(),
+        self.record, self.due, self.parked, self.executions = (
+            self._build_record(),
+            self._build_due(),
+            self._build_parked(),
+            self._build_executions(),
         )
-        self.receive, self.delete, self.hold = self._receive(queue), self._delete(queue), self._hold(queue)
+        self.receive, self.delete, self.extend_visibility = (
+            self._build_receive(queue),
+            self._build_delete(queue),
+            self._build_extend_visibility(queue),
+        )
 
     @property
     def all(self) -> tuple[Pattern[..., Any], ...]:
-        of_places = (self.place, self.begin, self.enter, self.leave, self.note)
-        listed = (self.due, self.parked, self.places)
-        return (self.one, self.move, *of_places, *listed, self.receive, self.delete, self.hold)
+        of_places = (self.execution, self.begin, self.enter, self.leave, self.record)
+        listed = (self.due, self.parked, self.executions)
+        return (self.item, self.move, *of_places, *listed, self.receive, self.delete, self.extend_visibility)
 
     # --- the item -------------------------------------------------------------------------------------------
 
-    def _one(self) -> Pattern[[str], Get[I]]:
+    def _build_item(self) -> Pattern[[str], Get[I]]:
         def item(key: str) -> Get[I]:
-            return Get(declaration_of(self._entity), address_of(self._entity, key)).consistent()
+            return Get(get_declaration(self._entity), parse_key(self._entity, key)).consistent()
 
-        return self._made(
-            1, "item", "The item of a flow, by its key", item, example=lambda: (self.key_of(self._example()),)
+        return self._build_pattern(
+            1, "item", "Get the item of a flow", item, example=lambda: (self.format_key(self._example()),)
         )
 
-    def _move(self) -> Pattern[[I, Mapping[str, Any]], Update[I]]:
+    def _build_move(self) -> Pattern[[I, Mapping[str, Any]], Update[I]]:
         def move(seen: I, changes: Mapping[str, Any]) -> Update[I]:
-            return moved(self._entity, seen, changes)
+            return build_move(self._entity, seen, changes)
 
-        return self._made(
+        return self._build_pattern(
             2,
             "move",
-            "An item goes to its next state, if it still is as it was seen",
+            "Move an item to its next state, if it is unchanged",
             move,
             example=lambda: (self._example(), {"flow_state": self._to, "flow_since": _TIME}),
             takes={"seen": self._entity},
@@ -111,126 +117,134 @@ class FlowPatterns(Generic[I]):
 
     # --- its place ------------------------------------------------------------------------------------------
 
-    def _place(self) -> Pattern[[str], Get[Place]]:
-        def place(key: str) -> Get[Place]:
-            return Place.of(self._name, self.shard_of(key)).get(key).consistent()
+    def _build_execution(self) -> Pattern[[str], Get[Execution]]:
+        def execution(key: str) -> Get[Execution]:
+            return Execution.of(self._name, self.compute_shard(key)).get(key).consistent()
 
-        return self._made(
-            3, "place", "Where an item's flow stands", place, example=lambda: (self.key_of(self._example()),)
+        return self._build_pattern(
+            3,
+            "place",
+            "Get an item's execution",
+            execution,
+            example=lambda: (self.format_key(self._example()),),
         )
 
-    def _begin(self) -> Pattern[[Place], Put[Place]]:
-        def begin(place: Place) -> Put[Place]:
-            return Place.create(place)
+    def _build_begin(self) -> Pattern[[Execution], Put[Execution]]:
+        def begin(place: Execution) -> Put[Execution]:
+            return Execution.create(place)
 
-        return self._made(4, "begin", "A flow begins", begin, example=lambda: (self._example_place(),))
+        return self._build_pattern(
+            4, "begin", "Start an execution", begin, example=lambda: (self._build_example_execution(),)
+        )
 
-    def _enter(self) -> Pattern[[Place], Put[Place]]:
-        def enter(place: Place) -> Put[Place]:
-            return Place.put(place)
+    def _build_enter(self) -> Pattern[[Execution], Put[Execution]]:
+        def enter(place: Execution) -> Put[Execution]:
+            return Execution.put(place)
 
-        return self._made(
+        return self._build_pattern(
             5,
             "enter",
-            "A flow stands in its next state, with the item's own change",
+            "Move an execution to its next state, with the item's own change",
             enter,
-            example=lambda: (self._example_place(),),
+            example=lambda: (self._build_example_execution(),),
         )
 
-    def _leave(self) -> Pattern[[str], Delete[Place]]:
-        def leave(key: str) -> Delete[Place]:
-            return Place.of(self._name, self.shard_of(key)).delete(key)
+    def _build_leave(self) -> Pattern[[str], Delete[Execution]]:
+        def leave(key: str) -> Delete[Execution]:
+            return Execution.of(self._name, self.compute_shard(key)).delete(key)
 
-        return self._made(
+        return self._build_pattern(
             6,
             "leave",
-            "A flow ends, with the item's own change",
+            "End an execution, with the item's own change",
             leave,
-            example=lambda: (self.key_of(self._example()),),
+            example=lambda: (self.format_key(self._example()),),
         )
 
-    def _note(self) -> Pattern[[Place, Place], Put[Place]]:
-        def note(place: Place, seen: Place) -> Put[Place]:
-            return Place.put(place).when(Place.version == seen.version, Place.revision == seen.revision)
+    def _build_record(self) -> Pattern[[Execution, Execution], Put[Execution]]:
+        def record(place: Execution, seen: Execution) -> Put[Execution]:
+            return Execution.put(place).when(
+                Execution.version == seen.version, Execution.revision == seen.revision
+            )
 
-        def seen_and_noted() -> tuple[Place, Place]:
-            seen = self._example_place()
+        def seen_and_noted() -> tuple[Execution, Execution]:
+            seen = self._build_example_execution()
             return seen.model_copy(update={"revision": seen.revision + 1, "attempts": 1}), seen
 
-        purpose = (
-            "What is noted of a flow while it stands: a failed try, a message sent again, that it is parked"
-        )
-        return self._made(7, "note", purpose, note, rate=self._rare, example=seen_and_noted)
+        purpose = "Record a failed attempt, a resent message or the parking of an execution"
+        return self._build_pattern(7, "note", purpose, record, rate=self._rare, example=seen_and_noted)
 
-    def _due(self) -> Pattern[[int, datetime], Query[Place]]:
-        def due(shard: int, now: datetime) -> Query[Place]:
-            return Place.by_due(self._name, Lane.DUE, shard).until(now).page(PAGE_PLACES)
+    def _build_due(self) -> Pattern[[int, datetime], Query[Execution]]:
+        def due(shard: int, now: datetime) -> Query[Execution]:
+            return Execution.by_due(self._name, Lane.DUE, shard).until(now).page(PAGE_SIZE)
 
-        return self._made(
-            8, "due", "Flows of a shard that something is to be done about now", due, example=(0, _TIME)
+        return self._build_pattern(
+            8, "due", "Query the executions of a shard that are due", due, example=(0, _TIME)
         )
 
-    def _parked(self) -> Pattern[[int], Query[Place]]:
-        def parked(shard: int) -> Query[Place]:
-            return Place.by_due(self._name, Lane.PARKED, shard).query()
+    def _build_parked(self) -> Pattern[[int], Query[Execution]]:
+        def parked(shard: int) -> Query[Execution]:
+            return Execution.by_due(self._name, Lane.PARKED, shard).query()
 
-        return self._made(
-            9, "parked", "Flows of a shard that were set aside", parked, rate=self._rare, example=(0,)
+        return self._build_pattern(
+            9, "parked", "Query the parked executions of a shard", parked, rate=self._rare, example=(0,)
         )
 
-    def _places(self) -> Pattern[[int], Query[Place]]:
-        def places(shard: int) -> Query[Place]:
-            return Place.of(self._name, shard).query()
+    def _build_executions(self) -> Pattern[[int], Query[Execution]]:
+        def executions(shard: int) -> Query[Execution]:
+            return Execution.of(self._name, shard).query()
 
-        return self._made(
-            10, "places", "Flows of a shard that have not ended", places, rate=self._rare, example=(0,)
+        return self._build_pattern(
+            10, "places", "Query the executions of a shard", executions, rate=self._rare, example=(0,)
         )
 
     # --- the queue ------------------------------------------------------------------------------------------
 
-    def _receive(self, queue: Queue[StepMessage]) -> Pattern[[int, float], Receive[StepMessage]]:
+    def _build_receive(self, queue: Queue[StepMessage]) -> Pattern[[int, float], Receive[StepMessage]]:
         def receive(count: int, wait_s: float) -> Receive[StepMessage]:
             return queue.receive(count, wait_s=wait_s)
 
-        return self._made(11, "receive", "Receive steps", receive, example=(1, 0.0))
+        return self._build_pattern(11, "receive", "Receive steps", receive, example=(1, 0.0))
 
-    def _delete(
+    def _build_delete(
         self, queue: Queue[StepMessage]
-    ) -> Pattern[[Received[StepMessage]], DeleteReceived[StepMessage]]:
-        def delete(received: Received[StepMessage]) -> DeleteReceived[StepMessage]:
+    ) -> Pattern[[ReceivedMessage[StepMessage]], DeleteMessages[StepMessage]]:
+        def delete(received: ReceivedMessage[StepMessage]) -> DeleteMessages[StepMessage]:
             return queue.delete(received)
 
-        return self._made(12, "delete", "A step's message is done with", delete, example=(self._received,))
+        return self._build_pattern(12, "delete", "Delete a step's message", delete, example=(self._received,))
 
-    def _hold(
+    def _build_extend_visibility(
         self, queue: Queue[StepMessage]
-    ) -> Pattern[[Received[StepMessage], float], ChangeVisibility[StepMessage]]:
-        def hold(received: Received[StepMessage], seconds: float) -> ChangeVisibility[StepMessage]:
-            return queue.hold(received, seconds=seconds)
+    ) -> Pattern[[ReceivedMessage[StepMessage], float], ChangeVisibility[StepMessage]]:
+        def extend_visibility(
+            received: ReceivedMessage[StepMessage], seconds: float
+        ) -> ChangeVisibility[StepMessage]:
+            return queue.change_visibility(received, seconds=seconds)
 
-        return self._made(
+        return self._build_pattern(
             13,
             "hold",
-            "Hold a step's message, or give it back",
-            hold,
+            "Extend the visibility timeout of a step's message, or return it",
+            extend_visibility,
             rate=self._rare,
             example=(self._received, 60.0),
         )
 
     # --- what they are made of ------------------------------------------------------------------------------
 
-    def key_of(self, item: FlowItem) -> str:
-        return key_text(self._entity, item)
+    def format_key(self, item: FlowItem) -> str:
+        return format_key(self._entity, item)
 
-    def shard_of(self, key: str) -> int:
-        return shard_of(key, self._shards)
+    def compute_shard(self, key: str) -> int:
+        return compute_shard(key, self._shards)
 
-    def _example_place(self) -> Place:
+    def _build_example_execution(self) -> Execution:
         item = self._example()
-        key = self.key_of(item)
-        return Place(
+        key = self.format_key(item)
+        return Execution(
             flow=self._name,
-            shard=self.shard_of(key),
+            shard=self.compute_shard(key),
             key=key,
             state=item.flow_state,
             since=_TIME,
@@ -238,7 +252,7 @@ class FlowPatterns(Generic[I]):
             due=_TIME,
         )
 
-    def _made(
+    def _build_pattern(
         self,
         number: int,
         name: str,
@@ -253,21 +267,25 @@ class FlowPatterns(Generic[I]):
         spoken = f"{self._name.replace('-', '_')}_flow_{name}"
         id = id or f"{self._prefix}{number}"
         told = f"{purpose} ({self._name})"
-        return made_pattern(function, id, spoken, told, rate=rate or self._rate, example=example, takes=takes)
+        return build_pattern(
+            function, id, spoken, told, rate=rate or self._rate, example=example, argument_types=takes
+        )
 
 
-def moved(entity: type[I], seen: I, changes: Mapping[str, Any]) -> Update[I]:
-    """The update of an item: these attributes set or removed, over the version and in the state that were seen."""
-    declaration, refs = declaration_of(entity), cast(Any, entity)
+def build_move(entity: type[I], seen: I, changes: Mapping[str, Any]) -> Update[I]:
+    """Build the update of an item: set or remove attributes, if version and state are those that were
+    seen.
+    """
+    declaration, refs = get_declaration(entity), cast(Any, entity)
     item = declaration.to_item(seen)
-    known = tuple((name, getattr(seen, name)) for name in declaration.primary.known_names)
-    update: Any = Update(declaration, tuple(declaration.key_of(item).items()), known=known)
+    known = tuple((name, getattr(seen, name)) for name in declaration.primary.argument_names)
+    update: Any = Update(declaration, tuple(declaration.extract_key(item).items()), known=known)
     for name, value in changes.items():
         ref = getattr(refs, name)
         update = update.remove(ref) if value is None else update.set(ref, value)
-    of_indexes = frozenset[str]().union(*(key.uses for key in declaration.indexes))
-    told = changes.keys() | set(declaration.primary.known_names) | {"version"}
+    of_indexes = frozenset[str]().union(*(key.computed_from for key in declaration.indexes))
+    told = changes.keys() | set(declaration.primary.argument_names) | {"version"}
     for name in sorted(of_indexes - told):
-        update = update.knowing(getattr(refs, name), getattr(seen, name))
+        update = update.with_current(getattr(refs, name), getattr(seen, name))
     update = update.when(refs.flow_state == seen.flow_state).at_version(refs.version, seen.version)
     return cast("Update[I]", update)

@@ -1,9 +1,9 @@
-"""A flow as Amazon States Language: what Step Functions would be given to draw, or to do, the same.
+"""A flow in Amazon States Language, for Step Functions to draw or run.
 
-A step is a Task with its retries; where it may go several ways, a Choice behind it looks at the `state` of what the task
-gave. A wait is a task that is handed a token, with the deadline as its time-out; where `late` decides what follows that, it
-is a task of its own. A deadline that is given with the transition is read from the `deadline_s` of what led there.
-Cancellation is a call to the execution there, and no state.
+A step is a Task with its retries; if it may go several ways, a Choice behind it looks at the `state` of its
+result. A wait is a task with a token and the deadline as its timeout; if `on_deadline` decides what follows,
+it is a task of its own. A deadline that a step sets is read from the `deadline_s` of that step's result.
+Cancellation is a call to the execution, not a state.
 """
 
 from __future__ import annotations
@@ -11,37 +11,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.errors import error_label
-from holdfast.flows.declaration import LIMIT_S, Retry, State, Step, Wait
+from holdfast.core.errors import error_label
+from holdfast.flows.declaration import TIMEOUT_S, Retry, State, Step, Wait
 
 if TYPE_CHECKING:
     from holdfast.flows.flow import Flow
 
-# Given the name of a step, the ARN of what does it.
+# Maps the name of a step to the ARN that runs it.
 Resource = Callable[[str], str]
 
 WAIT_RESOURCE: Final = "arn:aws:states:::sqs:sendMessage.waitForTaskToken"
 BACKOFF_RATE: Final = 2.0
-# Whole seconds, given by who leads to a wait: the declared ones where its `Next` has none.
+# Whole seconds, set by the step that leads to a wait; the declared ones if its `Next` has none.
 DEADLINE_PATH: Final = "$.deadline_s"
 
 
-def placeholder(step: str) -> str:
-    """Of a function in Lambda that has the step's name."""
+def build_placeholder_arn(step: str) -> str:
+    """Return the ARN of a Lambda function with the step's name."""
     return f"arn:aws:lambda:us-east-1:123456789012:function:{step}"
 
 
-def exported(flow: Flow[Any], resource: Resource) -> dict[str, Any]:
+def export(flow: Flow[Any], resource: Resource) -> dict[str, Any]:
+    """Return the state machine as a JSON-serialisable document."""
     states: dict[str, Any] = {}
     for state in flow.states.values():
-        states |= _of(flow, state, resource)
-    reached = _reached(states, flow.begins)
+        states |= _build_state(flow, state, resource)
+    reached = _find_reachable(states, flow.initial_state)
     kept = {name: state for name, state in states.items() if name in reached}
-    return {"Comment": f"The flow {flow.name}", "StartAt": flow.begins, "States": kept}
+    return {"Comment": f"The flow {flow.name}", "StartAt": flow.initial_state, "States": kept}
 
 
-def _reached(states: dict[str, Any], start: str) -> set[str]:
-    """A state that only a cancellation leads to has no place there: the service refuses what it cannot come to."""
+def _find_reachable(states: dict[str, Any], start: str) -> set[str]:
+    """Return the reachable states. One that only cancellation leads to is left out: the service refuses
+    it.
+    """
     found, ahead = set[str](), [start]
     while ahead:
         if (name := ahead.pop()) not in found:
@@ -51,38 +54,44 @@ def _reached(states: dict[str, Any], start: str) -> set[str]:
     return found
 
 
-def _of(flow: Flow[Any], state: State, resource: Resource) -> dict[str, Any]:
-    if isinstance(state.does, Step):
-        return _of_step(flow, state, state.does, resource)
-    if isinstance(state.does, Wait):
-        return _of_wait(flow, state, state.does, resource)
-    if state.failure:
+def _build_state(flow: Flow[Any], state: State, resource: Resource) -> dict[str, Any]:
+    if isinstance(state.action, Step):
+        return _build_step(flow, state, state.action, resource)
+    if isinstance(state.action, Wait):
+        return _build_wait(flow, state, state.action, resource)
+    if state.is_failure:
         return {state.name: {"Type": "Fail", "Error": state.name, "Cause": f"The flow ended in {state.name}"}}
     return {state.name: {"Type": "Succeed"}}
 
 
-def _of_step(flow: Flow[Any], state: State, step: Step, resource: Resource) -> dict[str, Any]:
+def _build_step(flow: Flow[Any], state: State, step: Step, resource: Resource) -> dict[str, Any]:
     task: dict[str, Any] = {"Type": "Task", "Comment": step.name, "Resource": resource(step.name)}
-    task["TimeoutSeconds"] = max(1, round(step.limit_s))
+    task["TimeoutSeconds"] = max(1, round(step.timeout_s))
     if step.retries:
-        task["Retry"] = [_retry(rule) for rule in step.retries]
-    task |= _leading(state.name, state.to)
-    if step.otherwise is not None:
+        task["Retry"] = [_build_retry(rule) for rule in step.retries]
+    task |= _build_next(state.name, state.to)
+    if step.on_failure is not None:
         task["Catch"] = [
-            {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": _otherwise_to(flow, step)}
+            {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": _get_failure_state(flow, step)}
         ]
-    return {state.name: task} | _choice(state.name, state.to)
+    return {state.name: task} | _build_choice(state.name, state.to)
 
 
-def _otherwise_to(flow: Flow[Any], step: Step) -> str:
-    """What `otherwise` decides a Catch cannot: the failure that the step may lead to, or else the last of its states."""
-    return next((each for each in step.to if flow.state(each).failure), step.to[-1])
+def _get_failure_state(flow: Flow[Any], step: Step) -> str:
+    """Return the state for a Catch: the failure state that the step may lead to, else the last of its
+    states.
+    """
+    return next((each for each in step.to if flow.get_state(each).is_failure), step.to[-1])
 
 
-def _of_wait(flow: Flow[Any], state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
-    late = _late(state, wait, resource)
+def _build_wait(flow: Flow[Any], state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
+    late = _build_deadline_task(state, wait, resource)
     if not wait.answers:
-        timer = {"Type": "Wait"} | _deadline("Seconds", wait, 0) | {"Next": _late_entry(state, wait)}
+        timer = (
+            {"Type": "Wait"}
+            | _build_deadline("Seconds", wait, 0)
+            | {"Next": _get_deadline_target(state, wait)}
+        )
         return {state.name: timer} | late
     told = {"flow": flow.name, "state": state.name, "token.$": "$$.Task.Token", "item.$": "$"}
     task: dict[str, Any] = {
@@ -92,56 +101,62 @@ def _of_wait(flow: Flow[Any], state: State, wait: Wait, resource: Resource) -> d
         "Parameters": {"QueueUrl.$": "$$.Execution.Input.waitQueue", "MessageBody": told},
     }
     if wait.deadline_s is not None:
-        task |= _deadline("TimeoutSeconds", wait, 1)
+        task |= _build_deadline("TimeoutSeconds", wait, 1)
         task["Catch"] = [
-            {"ErrorEquals": ["States.Timeout"], "ResultPath": "$.error", "Next": _late_entry(state, wait)}
+            {
+                "ErrorEquals": ["States.Timeout"],
+                "ResultPath": "$.error",
+                "Next": _get_deadline_target(state, wait),
+            }
         ]
     ways = tuple(dict.fromkeys(target for answer in wait.answers.values() for target in answer.to))
-    return {state.name: task | _leading(state.name, ways)} | _choice(state.name, ways) | late
+    return {state.name: task | _build_next(state.name, ways)} | _build_choice(state.name, ways) | late
 
 
-def _deadline(word: str, wait: Wait, least: int) -> dict[str, Any]:
-    if wait.deadline_given:
+def _build_deadline(word: str, wait: Wait, least: int) -> dict[str, Any]:
+    if wait.deadline_from_next:
         return {f"{word}Path": DEADLINE_PATH}
     return {word: max(least, round(wait.deadline_s or 0))}
 
 
-def _late_entry(state: State, wait: Wait) -> str:
-    """Where its deadline leads to: to who decides, where somebody does."""
-    return wait.late_states[0] if wait.late is None else _late_name(state)
+def _get_deadline_target(state: State, wait: Wait) -> str:
+    """Return the state that the deadline leads to: the task that decides, if there is one."""
+    return wait.deadline_states[0] if wait.on_deadline is None else _deadline_task_name(state)
 
 
-def _late(state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
-    """What `late` does, which may be more than to name a state: a task."""
-    if wait.late is None:
+def _build_deadline_task(state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
+    """Return the task that runs `on_deadline`, if there is one."""
+    if wait.on_deadline is None:
         return {}
-    name = _late_name(state)
+    name = _deadline_task_name(state)
     task = {
         "Type": "Task",
-        "Comment": f"The deadline of {state.doing}",
-        "Resource": resource(f"{state.doing}Late"),
-        "TimeoutSeconds": round(LIMIT_S),
+        "Comment": f"The deadline of {state.action_name}",
+        "Resource": resource(f"{state.action_name}Late"),
+        "TimeoutSeconds": round(TIMEOUT_S),
     }
-    return {name: task | _leading(name, wait.late_states)} | _choice(name, wait.late_states)
+    return {name: task | _build_next(name, wait.deadline_states)} | _build_choice(name, wait.deadline_states)
 
 
-def _retry(rule: Retry) -> dict[str, Any]:
+def _build_retry(rule: Retry) -> dict[str, Any]:
     return {
         "ErrorEquals": [error_label(each) for each in rule.classes],
         "IntervalSeconds": max(1, round(rule.pause_s)),
         "BackoffRate": BACKOFF_RATE,
-        "MaxAttempts": rule.tries - 1,
-        "MaxDelaySeconds": max(2, round(rule.pause_s_max)),
+        "MaxAttempts": rule.max_attempts - 1,
+        "MaxDelaySeconds": max(2, round(rule.max_pause_s)),
         "JitterStrategy": "FULL",
     }
 
 
-def _leading(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
+def _build_next(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
     return {"Next": ways[0] if len(ways) == 1 else _choice_name(name)}
 
 
-def _choice(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
-    """Several ways: by the name of the next state in what the task gave. Another than those is a failure, as here."""
+def _build_choice(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
+    """Return a Choice by the `state` of the task's result; an undeclared state is a failure, as in
+    Holdfast.
+    """
     if len(ways) == 1:
         return {}
     rules = [{"Variable": "$.state", "StringEquals": target, "Next": target} for target in ways]
@@ -154,5 +169,5 @@ def _choice_name(name: str) -> str:
     return f"after {name}"
 
 
-def _late_name(state: State) -> str:
+def _deadline_task_name(state: State) -> str:
     return f"late in {state.name}"

@@ -1,8 +1,8 @@
-"""The end of a step, and of an answer, a deadline, a cancellation: one transaction.
+"""Transitions: a step, an answer, a deadline or a cancellation ends in one transaction.
 
-The item's conditional update, its place, the step's own writes and the outbox item of the next step are written together
-or not at all. Who was overtaken writes nothing. After the commit the message is sent at once; where that fails, or the
-process dies before it, the relay of the outbox finds it.
+The item's conditional update, its execution row, the step's own writes and the outbox item of the next step
+are written together or not at all. A worker that was overtaken writes nothing. After the commit the message
+is sent at once; if that fails, or the process dies before it, the outbox's relay finds it.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from holdfast.chance import CHANCE
-from holdfast.correlation import correlation_id
-from holdfast.errors import (
+from holdfast.core.correlation import get_correlation_id
+from holdfast.core.errors import (
     Conflict,
     HoldfastError,
+    InvalidTransition,
     ItemUnreadable,
     OutcomeUnknown,
     RequestError,
     RetryLater,
-    StepMistaken,
     TransactionCancelled,
     TransactionConflict,
     error_label,
 )
-from holdfast.flows.declaration import LIMIT_S, Next, State, Step, Wait
-from holdfast.flows.item import FLOW_NAMES, FlowItem, kept_moment
-from holdfast.flows.places import Place, StepMessage
-from holdfast.flows.tokens import hash_of, token_of
+from holdfast.core.rng import RNG
+from holdfast.flows.declaration import TIMEOUT_S, Next, State, Step, Wait
+from holdfast.flows.executions import Execution, StepMessage
+from holdfast.flows.item import FLOW_NAMES, FlowItem, truncate_to_stored
+from holdfast.flows.tokens import hash_token, make_token
 from holdfast.guarantees import OutboxItem
-from holdfast.guarantees.pattern_sets import moment
-from holdfast.model import Put, Ulids, Write, declaration_of
-from holdfast.model.writes import Transact, transact
+from holdfast.guarantees.pattern_sets import utc_now
+from holdfast.model import Put, UlidGenerator, Write, get_declaration
+from holdfast.model.entities.writes import Transact, transact
 from holdfast.runtime import Stores
 
 if TYPE_CHECKING:
@@ -42,170 +42,187 @@ if TYPE_CHECKING:
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 
-TRIES_MAX: Final = 20
-PAUSE_S_MAX: Final = 0.05
-NOT_SO: Final = "ConditionalCheckFailed"
-# What passes by itself: another transaction on the same item, or too much at once.
-PASSING: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
-# Messages of one version are numbered by what was noted of its place: they go out in order.
-REVISIONS_MAX: Final = 1_000_000
+MAX_ATTEMPTS: Final = 20
+MAX_PAUSE_S: Final = 0.05
+CONDITION_FAILED: Final = "ConditionalCheckFailed"
+# Transient: another transaction on the same item, or throttling.
+TRANSIENT_CODES: Final = frozenset(
+    {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+)
+# Messages of one version are numbered by the revision of the execution row, so they are sent in order.
+MAX_REVISIONS: Final = 1_000_000
 
 log = logging.getLogger(__name__)
 
 
 class Overtaken(Conflict, label="Overtaken"):
-    """Somebody else moved the item first. Nothing was written."""
+    """Another worker changed the item first. Nothing was written."""
 
 
-async def committed(flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]) -> I:
-    """The item as it is after its transition, which is committed; and its next step is on its way."""
-    after, writes = _planned(flow, stores, seen, following, allowed)
-    await _written(stores, writes)
-    if isinstance(flow.state(after.flow_state).does, Step):
-        await relayed(flow, stores, flow.key(after))
+async def commit(flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]) -> I:
+    """Commit the transition, dispatch the next step, and return the item after it."""
+    after, writes = _plan(flow, stores, seen, following, allowed)
+    await _write(stores, writes)
+    if isinstance(flow.get_state(after.flow_state).action, Step):
+        await relay(flow, stores, flow.key_text(after))
     return after
 
 
-async def relayed(flow: Flow[Any], stores: Stores, key: str) -> None:
-    """Sends the next step at once. What cannot be sent now, the relay's schedule sends."""
+async def relay(flow: Flow[Any], stores: Stores, key: str) -> None:
+    """Send the next step now. If that fails, the relay's schedule sends it."""
     try:
         await flow.outbox.relay(stores, key)
     except (RetryLater, Conflict) as error:
         log.info("The next step of %s is sent later: %s", flow.name, error)
 
 
-def _planned(
+def _plan(
     flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]
 ) -> tuple[I, Transact]:
-    """What would be the item, and the transaction that makes it so; the item's update comes first."""
-    _refuse_strange(flow, seen, following, allowed)
-    state, now = flow.state(following.state), moment(stores.clock)
+    """Return the item after the transition, and the transaction, whose first write is the item's update."""
+    _check_next(flow, seen, following, allowed)
+    state, now = flow.get_state(following.state), utc_now(stores.clock)
     version = seen.version + 1
-    changes = dict(following.changes) | entering(flow, seen, state, now, version, following.deadline_s)
+    changes = dict(following.changes) | build_entry_changes(
+        flow, seen, state, now, version, following.deadline_s
+    )
     try:
         after = seen.model_copy(update=changes | {"version": version})
-        # As it would be read: what the item's own rules refuse must not be written.
+        # Validate it as a reader would: an item that breaks its entity's own rules must not be written.
         flow.entity.from_item(after.to_item())
-        following_writes = standing_writes(flow, stores, after, now)
-        return after, transact(flow.use.move(seen, changes), *following_writes, *following.writes)
+        following_writes = build_execution_writes(flow, stores, after, now)
+        return after, transact(flow.pattern_set.move(seen, changes), *following_writes, *following.writes)
     except (RequestError, ItemUnreadable) as error:
-        raise StepMistaken(
-            f"What {seen.flow_state} of the flow {flow.name} gave for {state.name} cannot be written: {error}"
+        raise InvalidTransition(
+            f"Invalid transition from {seen.flow_state} to {state.name} in the flow {flow.name}: {error}"
         ) from error
 
 
-def entering(
+def build_entry_changes(
     flow: Flow[I], item: I, state: State, now: datetime, version: int, deadline_s: float | None = None
 ) -> dict[str, Any]:
-    """What the item's own attributes are when it comes to a state, by their Python names."""
-    attributes = declaration_of(flow.entity).attributes
-    does, due, token = state.does, None, None
+    """Return the flow's own attributes of an item that enters a state, by Python name."""
+    attributes = get_declaration(flow.entity).attributes
+    does, due, token = state.action, None, None
     if isinstance(does, Wait):
         wanted = does.deadline_s if deadline_s is None else deadline_s
         due = None if wanted is None else now + timedelta(seconds=wanted)
         if does.answers:
-            token = hash_of(token_of(flow.secret.current, flow.name, flow.key(item), state.name, version))
+            token = hash_token(
+                make_token(flow.secret.current, flow.name, flow.key_text(item), state.name, version)
+            )
     changes: dict[str, Any] = {
         "flow_state": state.name,
-        "flow_since": kept_moment(attributes["flow_since"], now),
-        "flow_due": None if due is None else kept_moment(attributes["flow_due"], due),
+        "flow_since": truncate_to_stored(attributes["flow_since"], now),
+        "flow_due": None if due is None else truncate_to_stored(attributes["flow_due"], due),
         "flow_token": token,
     }
-    if flow.shows is not None:
-        changes[flow.shows.name] = state.shown
-    if flow.changed is not None:
-        changes[flow.changed.name] = kept_moment(flow.changed.attribute, now)
+    if flow.shown_attribute is not None:
+        changes[flow.shown_attribute.name] = state.shown_as
+    if flow.changed_attribute is not None:
+        changes[flow.changed_attribute.name] = truncate_to_stored(flow.changed_attribute.attribute, now)
     return changes
 
 
-def standing_writes(
-    flow: Flow[I], stores: Stores, item: I, now: datetime, *, begins: bool = False
+def build_execution_writes(
+    flow: Flow[I], stores: Stores, item: I, now: datetime, *, is_start: bool = False
 ) -> tuple[Write[Any], ...]:
-    """Its place, and the message of its step where it comes to one; at an end, that there is no place any more."""
-    state, key = flow.state(item.flow_state), flow.key(item)
+    """Return the write of the execution row, and the message of its step; at an end, the row's deletion."""
+    state, key = flow.get_state(item.flow_state), flow.key_text(item)
     if state.is_end:
-        return () if begins else (flow.use.leave(key),)
-    place = place_of(flow, item, now)
-    write = flow.use.begin(place) if begins else flow.use.enter(place)
-    return (write, message_of(flow, stores, place)) if isinstance(state.does, Step) else (write,)
+        return () if is_start else (flow.pattern_set.leave(key),)
+    place = build_execution(flow, item, now)
+    write = flow.pattern_set.begin(place) if is_start else flow.pattern_set.enter(place)
+    return (write, build_message(flow, stores, place)) if isinstance(state.action, Step) else (write,)
 
 
-def place_of(flow: Flow[I], item: I, now: datetime) -> Place:
-    """Where it stands, newly come: a step is looked at again when nothing was heard of it, a wait at its deadline."""
-    state, key = flow.state(item.flow_state), flow.key(item)
-    due = item.flow_due if isinstance(state.does, Wait) else now + timedelta(seconds=limit_s(state))
-    return Place(
+def build_execution(flow: Flow[I], item: I, now: datetime) -> Execution:
+    """Build the execution row of an item that has just entered its state.
+
+    A step becomes due after its timeout, a wait at its deadline.
+    """
+    state, key = flow.get_state(item.flow_state), flow.key_text(item)
+    due = item.flow_due if isinstance(state.action, Wait) else now + timedelta(seconds=get_timeout_s(state))
+    return Execution(
         flow=flow.name,
-        shard=flow.use.shard_of(key),
+        shard=flow.pattern_set.compute_shard(key),
         key=key,
         state=state.name,
-        step=state.doing,
+        step=state.action_name,
         since=now,
         version=item.version,
         due=due,
-        correlation=correlation_id(),
+        correlation=get_correlation_id(),
     )
 
 
-def limit_s(state: State | None) -> float:
-    return state.does.limit_s if state is not None and isinstance(state.does, Step) else LIMIT_S
+def get_timeout_s(state: State | None) -> float:
+    return state.action.timeout_s if state is not None and isinstance(state.action, Step) else TIMEOUT_S
 
 
-def message_of(flow: Flow[Any], stores: Stores, place: Place) -> Put[OutboxItem]:
-    """The outbox item by which a worker is told of a place as it is now."""
+def build_message(flow: Flow[Any], stores: Stores, place: Execution) -> Put[OutboxItem]:
+    """Return the outbox item that dispatches an execution to a worker."""
     message = StepMessage(flow=flow.name, key=place.key, state=place.state, version=place.version)
-    sequence = place.version * REVISIONS_MAX + place.revision
-    return flow.outbox.item(stores, place.key, message, sequence=sequence)
+    sequence = place.version * MAX_REVISIONS + place.revision
+    return flow.outbox.enqueue(stores, place.key, message, sequence=sequence)
 
 
-def _refuse_strange(flow: Flow[I], seen: I, following: object, allowed: Collection[str]) -> None:
-    """Only what is declared is written: a legal state, and attributes that are the step's to change."""
+def _check_next(flow: Flow[I], seen: I, following: object, allowed: Collection[str]) -> None:
+    """Raise `InvalidTransition` unless the step led to a declared state and changed only its own
+    attributes.
+    """
     if not isinstance(following, Next):
-        raise StepMistaken(
-            f"{seen.flow_state} of the flow {flow.name} gave {type(following).__name__}: give a Next."
+        raise InvalidTransition(
+            f"{seen.flow_state} of the flow {flow.name} returned {type(following).__name__}: return a Next."
         )
     if following.state not in allowed:
-        raise StepMistaken(
-            f"{seen.flow_state} of the flow {flow.name} led to {following.state!r}, and may lead to "
-            f"{', '.join(allowed)}: declare it in `to`, or lead elsewhere."
+        raise InvalidTransition(
+            f"{seen.flow_state} of the flow {flow.name} led to {following.state!r}: expected "
+            f"{', '.join(allowed)}. Declare it in `to`, or return another state."
         )
-    _refuse_changes(flow, following.changes)
+    _check_changes(flow, following.changes)
 
 
-def _refuse_changes(flow: Flow[Any], changes: Mapping[str, Any]) -> None:
-    if ours := sorted(changes.keys() & flow.own_names):
-        raise StepMistaken(
-            f"{', '.join(ours)} of {flow.entity.__name__} is its key or written by the flow {flow.name}: leave it out."
+def _check_changes(flow: Flow[Any], changes: Mapping[str, Any]) -> None:
+    if ours := sorted(changes.keys() & flow.reserved_names):
+        raise InvalidTransition(
+            f"{', '.join(ours)} of {flow.entity.__name__} is part of its key or written by the flow "
+            f"{flow.name}: "
+            "leave it out."
         )
     if strangers := sorted(changes.keys() - flow.entity.model_fields.keys()):
-        raise StepMistaken(f"{flow.entity.__name__} has no {', '.join(strangers)}: give names of Python.")
+        raise InvalidTransition(
+            f"{flow.entity.__name__} has no {', '.join(strangers)}: use its Python names."
+        )
 
 
-def own_names_of(entity: type[FlowItem], *more: str) -> frozenset[str]:
-    """What no step may change: the key, and what the flow writes."""
-    return FLOW_NAMES | declaration_of(entity).primary.uses_of_key | frozenset(more)
+def get_reserved_names(entity: type[FlowItem], *more: str) -> frozenset[str]:
+    """Return the attributes that no step may change: the key, and those that the flow writes."""
+    return FLOW_NAMES | get_declaration(entity).primary.attribute_names | frozenset(more)
 
 
-async def _written(stores: Stores, transaction: Transact) -> None:
-    """By its token a transaction whose answer was lost can be sent again, and is done once."""
-    token = Ulids(stores.clock).new()
-    for _ in range(TRIES_MAX):
+async def _write(stores: Stores, transaction: Transact) -> None:
+    """Run the transaction. Its token makes a retry after a lost answer safe."""
+    token = UlidGenerator(stores.clock).new()
+    for _ in range(MAX_ATTEMPTS):
         try:
             await stores.run(transact(*transaction.actions, token=token))
             return
         except TransactionCancelled as cancelled:
-            if cancelled.reasons[0].code == NOT_SO:
-                raise Overtaken("The item was moved by another meanwhile.") from cancelled
+            if cancelled.reasons[0].code == CONDITION_FAILED:
+                raise Overtaken("Another worker changed the item in the meantime.") from cancelled
             codes = {reason.code for reason in cancelled.reasons}
-            if NOT_SO in codes or not PASSING & codes:
+            if CONDITION_FAILED in codes or not TRANSIENT_CODES & codes:
                 raise
         except (TransactionConflict, OutcomeUnknown):
             pass
-        await asyncio.sleep(CHANCE.uniform(0, PAUSE_S_MAX))
-    raise RetryLater("The store is too busy for this transition, or does not answer: come again in a moment.")
+        await asyncio.sleep(RNG.uniform(0, MAX_PAUSE_S))
+    raise RetryLater("The store is too busy for this transition, or does not answer. Retry in a moment.")
 
 
-def spoken(error: BaseException) -> str:
-    """An error as it may be kept: ours with its message; of others only the kind, since they may quote what they were given."""
+def format_error(error: BaseException) -> str:
+    """Format an error for storage: ours with its message, others by class name only, as they may quote
+    data.
+    """
     kind = error_label(error)
     return f"{kind}: {error.message}"[:500] if isinstance(error, HoldfastError) else kind

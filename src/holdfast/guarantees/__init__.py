@@ -1,44 +1,58 @@
-"""Guarantees: reusable promises built on access patterns. Each has a room here; systems take them from this door."""
+"""Guarantees: reusable promises built on access patterns. Each has its own package; systems import them from
+here.
+"""
 
 from __future__ import annotations
 
 from holdfast.guarantees.audit import Audit, AuditEntry, AuditResult
-from holdfast.guarantees.breaker import BREAKERS, Breaker, Circuit
-from holdfast.guarantees.caching import ReadThrough, SessionRecord, Sessions, WindowLimit, until
-from holdfast.guarantees.hold_queue import HELD, OUTCOME_UNKNOWN, HeldRecord, HoldQueue
-from holdfast.guarantees.inbox import SqlInbox, inbox_ddl
-from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
-from holdfast.guarantees.lifetimes import kept
-from holdfast.guarantees.migration import (
+from holdfast.guarantees.cache import ReadThrough, SessionRecord, Sessions, WindowLimit, lifetime_until
+from holdfast.guarantees.delayed_actions import (
+    DELAYED_ACTIONS,
+    OUTCOME_UNKNOWN,
+    DelayedAction,
+    DelayedActions,
+)
+from holdfast.guarantees.idempotency import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
+from holdfast.guarantees.lifetimes import declare_retention
+from holdfast.guarantees.messaging.inbox import SqlInbox, inbox_ddl
+from holdfast.guarantees.messaging.outbox import OUTBOX, Outbox, OutboxItem, OutboxStatus
+from holdfast.guarantees.messaging.sql_outbox import SqlOutbox, outbox_ddl
+from holdfast.guarantees.privacy.redaction import (
+    IdentifierKind,
+    MaskStyle,
+    Redactor,
+    redact,
+    redact_excerpt,
+    redact_value,
+)
+from holdfast.guarantees.privacy.retention import (
+    Erasure,
+    Period,
+    Remainder,
+    RetentionEntry,
+    SubjectData,
+    build_retention_report,
+    erase,
+    is_proof_intact,
+)
+from holdfast.guarantees.privacy.scanning import Finding, scan_files
+from holdfast.guarantees.resilience.breaker import BREAKERS, Breaker, Circuit
+from holdfast.guarantees.resilience.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
+from holdfast.guarantees.resilience.rate_limit import RATE_LIMITS, RateLimit, WindowCounters
+from holdfast.guarantees.table_migration import (
     MIGRATIONS,
     Migration,
     MigrationState,
     Phase,
     fence,
-    hold_lifted,
-    source_tally,
-    state_of,
+    get_migration_state,
+    lift_hold,
+    tally_source,
 )
-from holdfast.guarantees.once import Claim, Done, Once, OnceRecord, OnceStatus, fingerprint
-from holdfast.guarantees.outbox import OUTBOX, Outbox, OutboxItem, OutboxStatus
-from holdfast.guarantees.rate_limit import RATE_LIMITS, RateLimit, Windows
-from holdfast.guarantees.redaction import Kind, Redactor, Style, excerpt, redact, redact_value
-from holdfast.guarantees.retention import (
-    Erasure,
-    Kept,
-    Period,
-    Remainder,
-    Traces,
-    erase,
-    is_intact,
-    retention_report,
-)
-from holdfast.guarantees.scanning import Finding, scan_files
-from holdfast.guarantees.sql_outbox import SqlOutbox, outbox_ddl
 
 __all__ = [
     "BREAKERS",
-    "HELD",
+    "DELAYED_ACTIONS",
     "LEASES",
     "MIGRATIONS",
     "OUTBOX",
@@ -50,17 +64,17 @@ __all__ = [
     "Breaker",
     "Circuit",
     "Claim",
-    "Done",
+    "Completion",
+    "DelayedAction",
+    "DelayedActions",
     "Erasure",
     "Finding",
     "HeldLease",
-    "HeldRecord",
-    "HoldQueue",
-    "Kept",
-    "Kind",
+    "IdentifierKind",
     "Lease",
     "LeaseItem",
     "LeaseRecord",
+    "MaskStyle",
     "Migration",
     "MigrationState",
     "Once",
@@ -75,28 +89,28 @@ __all__ = [
     "ReadThrough",
     "Redactor",
     "Remainder",
+    "RetentionEntry",
     "SessionRecord",
     "Sessions",
     "SqlInbox",
     "SqlOutbox",
-    "Style",
-    "Traces",
+    "SubjectData",
+    "WindowCounters",
     "WindowLimit",
-    "Windows",
+    "build_retention_report",
+    "declare_retention",
     "erase",
-    "excerpt",
     "fence",
     "fingerprint",
-    "hold_lifted",
+    "get_migration_state",
     "inbox_ddl",
-    "is_intact",
-    "kept",
+    "is_proof_intact",
+    "lifetime_until",
+    "lift_hold",
     "outbox_ddl",
     "redact",
+    "redact_excerpt",
     "redact_value",
-    "retention_report",
     "scan_files",
-    "source_tally",
-    "state_of",
-    "until",
+    "tally_source",
 ]

@@ -1,4 +1,4 @@
-"""Audit: a history that only grows. Entries are created and never changed, in order per subject, redacted, with a
+"""Audit: an append-only history. Entries are created and never changed, ordered per subject, redacted, with a
 lifetime.
 
     class ActionAudit(AuditEntry, table=action_audit):
@@ -8,10 +8,11 @@ lifetime.
         of = Key(conversation_id, place)
 
     audit = Audit(ActionAudit, "AU", rate=Rate("action"), lifetime_s=60 * 86400, example={…})
-    await stores.transact(change, audit.entry(stores, {"team": "billing"}, conversation_id="c-1", action="route"))
+    entry = audit.record(stores, {"team": "billing"}, conversation_id="c-1", action="route")
+    await stores.transact(change, entry)
 
-`entry` redacts and makes the write, which stands in the transaction of what it tells about. There is one pattern to
-append and two to read, so that a component can be given the one without the others.
+`record` redacts the payload and returns the write, for the transaction of the change that it documents. One
+pattern appends and two read, so that a component can be granted the one without the others.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.correlation import correlation_id
-from holdfast.errors import DeclarationError, InvalidRequest
-from holdfast.guarantees.lifetimes import kept
-from holdfast.guarantees.pattern_sets import made_pattern, moment
-from holdfast.guarantees.redaction import Redactor
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.correlation import get_correlation_id
+from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.guarantees.lifetimes import declare_retention
+from holdfast.guarantees.pattern_sets import build_pattern, utc_now
+from holdfast.guarantees.privacy.redaction import Redactor
 from holdfast.model import (
     Attr,
     Document,
@@ -41,38 +42,40 @@ from holdfast.model import (
     Put,
     Query,
     Rate,
-    Ulids,
+    UlidGenerator,
     attr,
-    declaration_of,
-    timestamp,
+    format_timestamp,
+    get_declaration,
 )
-from holdfast.model.declaration import told
-from holdfast.model.keys import BoundKey, Partition
-from holdfast.model.templates import ABOVE_ALL
+from holdfast.model.entities.declaration import format_error
+from holdfast.model.entities.key_templates import HIGHEST_CHARACTER
+from holdfast.model.entities.keys import BoundKey, Partition
 from holdfast.runtime import Stores
 
-PAYLOAD_BYTES_MAX: Final = 2048
+MAX_PAYLOAD_BYTES: Final = 2048
 LIFETIME_S: Final = 60 * 86400
 PAGE_ENTRIES: Final = 50
-# Between the time and the id: an entry's place reads `2026-02-04T01:00:00.000000Z#01HX…`.
+# Between the time and the id in an entry's place: `2026-02-04T01:00:00.000000Z#01HX…`.
 SEPARATOR: Final = "#"
 
 EXAMPLE_PAYLOAD: Final = '{"example":"a reason"}'
 
-Redact = Callable[[str], str]
+RedactFunction = Callable[[str], str]
 
 
 class AuditResult(Document):
-    """How what was done came out."""
+    """The result of the audited action."""
 
     ok: bool
     reason: str | None = None
 
 
 class AuditEntry(Entity):
-    """Derive from it with a table, a subject and `of = Key(subject, place)`; store what it brings under names of yours.
+    """An entry. Derive from it with a table, a subject and `of = Key(subject, place)`; choose your own stored
+    names.
 
-    `place` is the time and an id, of one width, so that entries sort as they were made. `payload` is JSON, redacted.
+    `place` is the time and an id, of fixed width, so that entries sort by creation. `payload` is redacted
+    JSON.
     """
 
     place: Attr[str] = attr()
@@ -90,8 +93,8 @@ class AuditEntry(Entity):
         return self.place.partition(SEPARATOR)[2]
 
     @property
-    def told(self) -> Any:
-        """The payload, read."""
+    def parsed_payload(self) -> Any:
+        """The payload, parsed from JSON."""
         return json.loads(self.payload)
 
 
@@ -99,11 +102,11 @@ A = TypeVar("A", bound=AuditEntry)
 
 
 class Audit(Generic[A]):
-    """The patterns of one history, and what makes its entries.
+    """The patterns of one history, and the builder of its entries.
 
-    `example` has the attributes of your own, the subject among them. `redact` masks a payload, by the names of its
-    members too, and the reason of a result: a `Redactor` of yours, or Holdfast's own. A plain function sees every text
-    and no names.
+    `example` has your own attributes, including the subject. `redact` masks a payload, including by field
+    names, and the reason of a result: your `Redactor`, or the default one. A plain function gets every text
+    but no field names.
     """
 
     def __init__(
@@ -113,23 +116,23 @@ class Audit(Generic[A]):
         *,
         rate: Rate,
         example: Mapping[str, Any],
-        reading: Rate | None = None,
+        read_rate: Rate | None = None,
         lifetime_s: float = LIFETIME_S,
-        payload_bytes_max: int = PAYLOAD_BYTES_MAX,
-        redact: Redactor | Redact | None = None,
+        max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        redact: Redactor | RedactFunction | None = None,
     ) -> None:
-        self.entity, self.lifetime_s, self.payload_bytes_max = entity, lifetime_s, payload_bytes_max
-        self._subject = _subject_of(entity)
-        kept(entity, lifetime_s, "the lifetime of the history; an entry may say another end")
+        self.entity, self.lifetime_s, self.max_payload_bytes = entity, lifetime_s, max_payload_bytes
+        self._subject = _get_subject(entity)
+        declare_retention(entity, lifetime_s, "the lifetime of the history; an entry may set its own end")
         self._redactor = redact or Redactor()
-        self._places = _Places()
-        self.append = self._append_pattern(f"{prefix}1", rate, example)
-        self.history = self._history_pattern(f"{prefix}2", reading or rate, example)
-        self.span = self._span_pattern(f"{prefix}3", reading or rate, example)
+        self._entry_clock = _EntryClock()
+        self.append = self._build_append(f"{prefix}1", rate, example)
+        self.history = self._build_history(f"{prefix}2", read_rate or rate, example)
+        self.between = self._build_between(f"{prefix}3", read_rate or rate, example)
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
-        return (self.history, self.span)
+        return (self.history, self.between)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
@@ -139,7 +142,7 @@ class Audit(Generic[A]):
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
         return (*self.writes, *self.reads)
 
-    def entry(
+    def record(
         self,
         stores: Stores,
         payload: Mapping[str, Any] | None = None,
@@ -149,17 +152,20 @@ class Audit(Generic[A]):
         id: str | None = None,
         **attributes: Any,
     ) -> Put[A]:
-        """The write of a new entry. With `at` and `id` given, the same entry twice is refused the second time.
+        """Return the write of a new entry. With `at` and `id` given, a second write of the same entry is
+        refused.
 
-        `expires_at` may be given too, where an environment keeps entries for another time than the declared one.
+        `expires_at` may be given too, if an environment keeps entries for another time than the declared one.
         """
         if attributes.get("result") is not None:
-            attributes["result"] = _redacted_result(attributes["result"], self._redact)
-        return self.append(self._made(stores.clock, self._payload(payload or {}), at, id, attributes))
+            attributes["result"] = _redact_result(attributes["result"], self._redact)
+        return self.append(
+            self._build_entry(stores.clock, self._encode_payload(payload or {}), at, id, attributes)
+        )
 
     # --- an entry -------------------------------------------------------------------------------------------
 
-    def _made(
+    def _build_entry(
         self,
         clock: Clock,
         payload: str,
@@ -167,32 +173,32 @@ class Audit(Generic[A]):
         id: str | None,
         attributes: Mapping[str, Any],
     ) -> A:
-        at, id = self._places.next(clock, at, id)
-        values = {"correlation": correlation_id()} | dict(attributes)
+        at, id = self._entry_clock.next(clock, at, id)
+        values = {"correlation": get_correlation_id()} | dict(attributes)
         values |= {
-            "place": timestamp(at) + SEPARATOR + id,
+            "place": format_timestamp(at) + SEPARATOR + id,
             "payload": payload,
             "expires_at": attributes.get("expires_at") or at + timedelta(seconds=self.lifetime_s),
         }
         try:
             return self.entity(**values)
         except ValidationError as error:
-            raise InvalidRequest(f"This {self.entity.__name__} cannot be kept: {told(error)}.") from error
+            raise InvalidRequest(f"Invalid {self.entity.__name__}: {format_error(error)}.") from error
 
-    def _payload(self, payload: Mapping[str, Any]) -> str:
+    def _encode_payload(self, payload: Mapping[str, Any]) -> str:
         try:
-            told = self._redact_value(_told_apart(payload, self._redact))
-            text = json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            redacted = self._redact_value(_number_masked_names(payload, self._redact))
+            text = json.dumps(redacted, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             size = len(text.encode())
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"The payload of an audit entry is kept as JSON, and this cannot be ({type(error).__name__}): give text, "
+                f"Invalid payload of an audit entry ({type(error).__name__}): it is kept as JSON. Use text, "
                 "finite numbers, bool, None, lists and maps."
             ) from error
-        if size > self.payload_bytes_max:
+        if size > self.max_payload_bytes:
             raise InvalidRequest(
-                f"The payload of this {self.entity.__name__} has {size} bytes as JSON, and {self.payload_bytes_max} are "
-                "allowed: keep ids and reasons, and a hash in place of a text."
+                f"Invalid payload of {self.entity.__name__}: {size} bytes as JSON, but at most "
+                f"{self.max_payload_bytes} are allowed. Keep ids and reasons, and a hash in place of a text."
             )
         return text
 
@@ -202,100 +208,104 @@ class Audit(Generic[A]):
     def _redact_value(self, value: Any) -> Any:
         if isinstance(self._redactor, Redactor):
             return self._redactor.redact_value(value)
-        return _redacted(value, self._redactor)
+        return _redact_texts(value, self._redactor)
 
     # --- the patterns ---------------------------------------------------------------------------------------
 
-    def _append_pattern(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[[A], Put[A]]:
+    def _build_append(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[[A], Put[A]]:
         entity = self.entity
 
         def append(entry: A) -> Put[A]:
             return entity.create(entry)
 
         def arguments() -> tuple[A]:
-            # Without a redactor: reports read examples where its packages are not installed.
-            return (self._made(SYSTEM_CLOCK, EXAMPLE_PAYLOAD, None, None, example),)
+            # Without a redactor: reports build examples where its packages are not installed.
+            return (self._build_entry(SYSTEM_CLOCK, EXAMPLE_PAYLOAD, None, None, example),)
 
-        purpose = f"Append to the audit of a {_spoken(self._subject)}"
-        name = f"append_{_snake(entity)}"
-        return made_pattern(append, id, name, purpose, rate=rate, example=arguments, takes={"entry": entity})
+        purpose = f"Append to the audit of a {_to_words(self._subject)}"
+        name = f"append_{_to_snake_case(entity)}"
+        return build_pattern(
+            append, id, name, purpose, rate=rate, example=arguments, argument_types={"entry": entity}
+        )
 
-    def _history_pattern(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[..., Query[A]]:
+    def _build_history(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[..., Query[A]]:
         def history(subject: str, limit: int = PAGE_ENTRIES, after: str | None = None) -> Query[A]:
-            return self._of(subject).query().page(limit, after)
+            return self._get_partition(subject).query().page(limit, after)
 
-        purpose = f"What was done about a {_spoken(self._subject)}, in the order it was done"
-        name = f"{_snake(self.entity)}_history"
-        return made_pattern(history, id, name, purpose, rate=rate, example=(example[self._subject],))
+        purpose = f"Audit entries of a {_to_words(self._subject)}, oldest first"
+        name = f"{_to_snake_case(self.entity)}_history"
+        return build_pattern(history, id, name, purpose, rate=rate, example=(example[self._subject],))
 
-    def _span_pattern(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[..., Query[A]]:
-        def span(
+    def _build_between(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[..., Query[A]]:
+        def between(
             subject: str,
             since: datetime,
             until: datetime,
             limit: int = PAGE_ENTRIES,
             after: str | None = None,
         ) -> Query[A]:
-            low, high = timestamp(since), timestamp(until) + SEPARATOR + ABOVE_ALL
-            return self._of(subject).between(low, high).page(limit, after)
+            low, high = format_timestamp(since), format_timestamp(until) + SEPARATOR + HIGHEST_CHARACTER
+            return self._get_partition(subject).between(low, high).page(limit, after)
 
         def arguments() -> tuple[Any, ...]:
-            now = moment()
+            now = utc_now()
             return (example[self._subject], now - timedelta(days=1), now)
 
-        purpose = f"What was done about a {_spoken(self._subject)} between two times, both included"
-        name = f"{_snake(self.entity)}_between"
-        return made_pattern(span, id, name, purpose, rate=rate, example=arguments)
+        purpose = f"Audit entries of a {_to_words(self._subject)} between two times, both included"
+        name = f"{_to_snake_case(self.entity)}_between"
+        return build_pattern(between, id, name, purpose, rate=rate, example=arguments)
 
-    def _of(self, subject: str) -> Partition[A, Any]:
-        declaration = declaration_of(self.entity)
+    def _get_partition(self, subject: str) -> Partition[A, Any]:
+        declaration = get_declaration(self.entity)
         return BoundKey[A, Any, Any](declaration, declaration.primary)(subject)
 
 
-class _Places:
-    """Times and ids on one clock after another: at equal times, and where a clock goes back, ids still count up."""
+class _EntryClock:
+    """Times and ids of entries: at equal times, and if a clock is set back, the ids still grow."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._now = 0.0
-        self._ulids = Ulids(self)
+        self._ulids = UlidGenerator(self)
 
     def now(self) -> float:
         return self._now
 
     def next(self, clock: Clock, at: datetime | None, id: str | None) -> tuple[datetime, str]:
-        """When an entry was made, and its id."""
+        """Return the time and the id of a new entry."""
         with self._lock:
             self._now = clock.now()
-            return at or moment(self), id or self._ulids.new()
+            return at or utc_now(self), id or self._ulids.new()
 
 
-def _subject_of(entity: type[AuditEntry]) -> str:
-    """The attribute that the partition key is made of; a declaration that could not keep the promise is refused."""
-    declaration = declaration_of(entity)
+def _get_subject(entity: type[AuditEntry]) -> str:
+    """Return the attribute of the partition key; raise if the declaration cannot keep the promise."""
+    declaration = get_declaration(entity)
     partition, sort = declaration.primary.partition, declaration.primary.sort
     if len(partition.slots) != 1 or sort is None or [each.attribute.name for each in sort.slots] != ["place"]:
         raise DeclarationError(
-            f"{entity.__name__} is an audit: its partition key is made of one attribute, the subject, and its sort key "
-            "of `place` and nothing else: of = Key(subject, place)."
+            f"Invalid key of the audit {entity.__name__}: the partition key must be one attribute, the "
+            "subject, and the sort key `place` alone. Declare of = Key(subject, place)."
         )
-    if declaration.table.ttl != declaration.attributes["expires_at"].stored:
+    if declaration.table.ttl != declaration.attributes["expires_at"].stored_name:
         raise DeclarationError(
-            f"{entity.__name__} keeps the end of its life under {declaration.attributes['expires_at'].stored}, and its "
-            f"table looks under {declaration.table.ttl}: give Table(…, ttl=…) the same name."
+            f"Invalid {entity.__name__}: its expires_at is stored as "
+            f"{declaration.attributes['expires_at'].stored_name}, but "
+            f"the time-to-live attribute of its table is {declaration.table.ttl}. Use the same name in "
+            "Table(…, ttl=…)."
         )
     return partition.slots[0].attribute.name
 
 
-def _redacted_result(result: AuditResult | Mapping[str, Any], redact: Redact) -> AuditResult:
+def _redact_result(result: AuditResult | Mapping[str, Any], redact: RedactFunction) -> AuditResult:
     given = AuditResult.model_validate(result)
     return given if given.reason is None else given.model_copy(update={"reason": redact(given.reason)})
 
 
-def _told_apart(value: Any, redact: Redact) -> Any:
-    """Names of members that would be masked alike have a number behind the mask, so that none takes another's place."""
+def _number_masked_names(value: Any, redact: RedactFunction) -> Any:
+    """Number the field names that would be masked alike, so that none replaces another."""
     if isinstance(value, list | tuple):
-        return [_told_apart(inner, redact) for inner in value]
+        return [_number_masked_names(inner, redact) for inner in value]
     if not isinstance(value, Mapping):
         return value
     members: dict[str, Any] = {}
@@ -305,24 +315,24 @@ def _told_apart(value: Any, redact: Redact) -> Any:
         if mask in masked:
             mask = kept = next(each for n in count(2) if (each := f"{mask} ({n})") not in masked)
         masked.add(mask)
-        members[kept] = _told_apart(inner, redact)
+        members[kept] = _number_masked_names(inner, redact)
     return members
 
 
-def _redacted(value: Any, redact: Redact) -> Any:
-    """Every text in it, however deep, names of members too."""
+def _redact_texts(value: Any, redact: RedactFunction) -> Any:
+    """Redact every text in the value, at any depth, including field names."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {redact(str(name)): _redacted(inner, redact) for name, inner in value.items()}
+        return {redact(str(name)): _redact_texts(inner, redact) for name, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [_redacted(inner, redact) for inner in value]
+        return [_redact_texts(inner, redact) for inner in value]
     return value
 
 
-def _snake(entity: type[Entity]) -> str:
+def _to_snake_case(entity: type[Entity]) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entity.__name__).lower()
 
 
-def _spoken(attribute: str) -> str:
+def _to_words(attribute: str) -> str:
     return attribute.removesuffix("_id").replace("_", " ")

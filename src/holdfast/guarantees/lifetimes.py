@@ -1,7 +1,8 @@
-"""How long the records of a guarantee are kept, said on their entities, where reports look for it.
+"""Retention of the records that a guarantee writes, declared on their entities for the retention report.
 
-The end of such a record is written by its guarantee and not by a `Lifetime`. `__kept_s__` is how long after its last
-change it is kept at most, None where that depends on what happens; `__kept_why__` says it in words.
+The guarantee itself writes the end of such a record, not a `Lifetime`. `__kept_s__` is the longest time that
+a record is kept after its last change, or None if that depends on events; `__kept_why__` gives the reason,
+`__kept_label__` the name in the report.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import Any
 from holdfast.model import Entity
 
 
-def kept(entity: type[Entity], seconds: float | None, why: str) -> None:
-    """Of an entity that several guarantees are declared for, the longest counts."""
+def declare_retention(entity: type[Entity], seconds: float | None, why: str, *, label: str = "") -> None:
+    """Declare how long the records of an entity are kept. If several guarantees share the entity, the longest
+    time counts. `label` names the entity in the report if that is not the name of its class.
+    """
     before: Any = entity.__dict__.get("__kept_s__")
     if before is not None and seconds is not None and before >= seconds:
         return
-    # Past the model's own way of setting, which knows fields only.
+    # `type.__setattr__` because the model's own __setattr__ accepts fields only.
     type.__setattr__(entity, "__kept_s__", seconds)
     type.__setattr__(entity, "__kept_why__", why)
+    type.__setattr__(entity, "__kept_label__", label or entity.__name__)

@@ -1,7 +1,7 @@
-"""The access patterns that a guarantee brings along: made for one entity, with ids of one prefix.
+"""Access patterns that a guarantee builds for one entity, with ids that share a prefix.
 
-A guarantee is declared with a prefix, a rate and the entity it works on, and makes its patterns of them. A system lists
-them among its own, and gives each component those that it needs.
+A guarantee is declared with a prefix, a rate and its entity, and builds its patterns from them. A system
+lists these patterns with its own and grants each component the ones it needs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.model import Operation, Pattern, Rate
 from holdfast.model.patterns import Example
 
@@ -18,7 +18,7 @@ P = ParamSpec("P")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
 
 
-def made_pattern(
+def build_pattern(
     function: Callable[P, O],
     id: str,
     name: str,
@@ -26,14 +26,16 @@ def made_pattern(
     *,
     rate: Rate,
     example: Example = (),
-    takes: dict[str, Any] | None = None,
+    argument_types: dict[str, Any] | None = None,
 ) -> Pattern[P, O]:
-    """A pattern of a function that was made here. `takes` are the types of arguments known only now."""
+    """Build a pattern from a function defined at runtime. `argument_types` adds annotations that are known
+    only then.
+    """
     function.__name__ = function.__qualname__ = name
-    function.__annotations__ |= takes or {}
+    function.__annotations__ |= argument_types or {}
     return Pattern(function, id, purpose, rate, example)
 
 
-def moment(clock: Clock = SYSTEM_CLOCK) -> datetime:
-    """Now, as a time that can be kept."""
+def utc_now(clock: Clock = SYSTEM_CLOCK) -> datetime:
+    """Return the clock's time as a UTC datetime."""
     return datetime.fromtimestamp(clock.now(), UTC)

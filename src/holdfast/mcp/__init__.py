@@ -1,16 +1,16 @@
-"""Access patterns as tools for agents, by the Model Context Protocol.
+"""Access patterns as tools for agents, over the Model Context Protocol.
 
-tools.py     which tools a system has for its component `agent`, and what each says of itself
-arguments.py the arguments of a tool: their schema, and their check
-answers.py   what running a pattern gave, as JSON of bounded size
-server.py    the protocol: lists the tools, runs one, tells what went wrong
+    tools.py      the tools of a system's component `agent`, and their descriptions
+    arguments.py  the arguments of a tool: schema and validation
+    results.py    the result of a pattern, as JSON of bounded size
+    server.py     the protocol: lists the tools, runs one, reports errors
 
-`holdfast mcp` is the host. The SDK is the package `mcp`; nothing outside this room imports it.
+`holdfast mcp` is the host. The SDK is the package `mcp`; only this package imports it.
 """
 
 from __future__ import annotations
 
-from holdfast.mcp.server import make_server, serve_stdio
-from holdfast.mcp.tools import AGENT, AgentTool, agent_tools
+from holdfast.mcp.server import build_server, serve_stdio
+from holdfast.mcp.tools import AGENT, AgentTool, build_agent_tools
 
-__all__ = ["AGENT", "AgentTool", "agent_tools", "make_server", "serve_stdio"]
+__all__ = ["AGENT", "AgentTool", "build_agent_tools", "build_server", "serve_stdio"]

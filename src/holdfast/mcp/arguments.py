@@ -1,7 +1,7 @@
-"""The arguments of a tool: their schema for the agent, and their check before anything runs.
+"""The arguments of a tool: their schema for the agent, and their validation before anything runs.
 
-A pattern checks its own. What stands beside them (which page of an answer) and the arguments of a system's
-function over several patterns are models made here.
+A pattern validates its own arguments. This module builds the models of the paging arguments and of the
+arguments of a system's functions over several patterns.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from holdfast.errors import DeclarationError, HoldfastError, InvalidRequest
+from holdfast.core.errors import DeclarationError, HoldfastError, InvalidRequest
+from holdfast.model.entities.reads import PagedRead
 from holdfast.model.patterns import Pattern
-from holdfast.model.reads import Paged
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 200
@@ -23,12 +23,12 @@ LIMIT_MAX: Final = 200
 CURSOR_CHARACTERS_MAX: Final = 10_000
 
 
-# Stands for a cursor when a pattern is asked what it does with an argument; nothing is run with it.
-PROBE: Final = "probe"
+# A fake cursor, to find out what a pattern does with an argument; it is never run.
+CURSOR_PROBE: Final = "probe"
 
 
 class Paging(BaseModel):
-    """Which page of an answer."""
+    """The page of a result to return."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,50 +39,54 @@ class Paging(BaseModel):
     )
 
 
-def paged_schema(pattern: Pattern[..., Any]) -> dict[str, Any]:
-    """The schema of a pattern's arguments, with those of paging that it does not have itself.
+def build_paged_schema(pattern: Pattern[..., Any]) -> dict[str, Any]:
+    """Return the schema of a pattern's arguments, plus the paging arguments that it lacks.
 
-    Where it takes the cursor under another name, that name is not offered: two for one thing would be a riddle.
+    If the pattern takes the cursor under another name, that name is left out: there must be one argument for
+    it.
     """
     schema = pattern.arguments_model.model_json_schema()
     paging = Paging.model_json_schema()["properties"]
-    own = {name: told for name, told in schema.get("properties", {}).items() if not _is_cursor(pattern, name)}
+    properties = schema.get("properties", {}).items()
+    own = {name: value for name, value in properties if not _is_cursor(pattern, name)}
     schema["properties"] = paging | own
     return schema
 
 
 def _is_cursor(pattern: Pattern[..., Any], name: str) -> bool:
-    """Whether the pattern hands this argument on as the cursor of its query."""
+    """Return whether the pattern passes this argument on as the cursor of its query."""
     parameter = pattern.signature.parameters[name]
     if name in Paging.model_fields or parameter.default is not None:
         return False
     example = pattern.example_arguments
     by_name = example if isinstance(example, Mapping) else pattern.signature.bind_partial(*example).arguments
     try:
-        operation = pattern.called_with({**by_name, name: PROBE})
+        operation = pattern.call_with({**by_name, name: CURSOR_PROBE})
     except HoldfastError:
         return False
-    return isinstance(operation, Paged) and operation.cursor == PROBE
+    return isinstance(operation, PagedRead) and operation.cursor == CURSOR_PROBE
 
 
-def taken_paging(model: type[BaseModel], arguments: Mapping[str, Any]) -> tuple[Paging, dict[str, Any]]:
-    """Which page is asked for, and the arguments that are the pattern's own.
+def split_paging(model: type[BaseModel], arguments: Mapping[str, Any]) -> tuple[Paging, dict[str, Any]]:
+    """Split the arguments into the requested page and the pattern's own arguments.
 
-    A pattern with a limit of its own is bounded by the most that there may be, not by our default.
+    A pattern with its own limit is bounded by the maximum, not by the default.
     """
     ours = {name for name in Paging.model_fields if name not in model.model_fields}
-    asked = {name: value for name, value in arguments.items() if name in ours}
+    requested = {name: value for name, value in arguments.items() if name in ours}
     if "limit" not in ours:
-        asked["limit"] = LIMIT_MAX
-    return checked(Paging, asked), {name: value for name, value in arguments.items() if name not in ours}
+        requested["limit"] = LIMIT_MAX
+    return validate_arguments(Paging, requested), {
+        name: value for name, value in arguments.items() if name not in ours
+    }
 
 
-def function_model(function: Callable[..., Awaitable[Any]]) -> type[BaseModel]:
-    """The arguments of a system's function, all but the first, which is the stores."""
+def build_function_model(function: Callable[..., Awaitable[Any]]) -> type[BaseModel]:
+    """Build the model of a system function's arguments, without the first one, which is the stores."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or not inspect.iscoroutinefunction(function):
         raise DeclarationError(
-            f"The tool {function.__name__} must be an async function that takes the stores first: "
+            f"Invalid tool {function.__name__}: expected an async function that takes the stores first, "
             f"async def {function.__name__}(stores, …)."
         )
     hints = get_type_hints(function, include_extras=True)
@@ -97,26 +101,28 @@ def function_model(function: Callable[..., Awaitable[Any]]) -> type[BaseModel]:
     return made
 
 
-def checked(model: type[BaseModel], arguments: Mapping[str, Any]) -> Any:
-    """The arguments as the model has them; what does not fit is named."""
+def validate_arguments(model: type[BaseModel], arguments: Mapping[str, Any]) -> Any:
+    """Validate the arguments. Raise `InvalidRequest` with each argument that does not fit."""
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise InvalidRequest(f"The arguments cannot be used: {told.rstrip('.')}.") from error
+        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise InvalidRequest(f"Invalid arguments: {problems.rstrip('.')}.") from error
 
 
-def refuse_times_without_zone(model: type[BaseModel], arguments: Mapping[str, Any]) -> None:
-    """In the words of JSON: what the model says of a time without a zone is for who writes Python."""
+def require_time_zones(model: type[BaseModel], arguments: Mapping[str, Any]) -> None:
+    """Raise `InvalidRequest` for a time without a zone, in terms of JSON: the model's own message is for
+    Python code.
+    """
     try:
         read = model.model_validate(arguments)
     except ValidationError:
-        return  # told where the arguments are used
+        return  # reported where the arguments are validated
     for name in model.model_fields:
         value = getattr(read, name)
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, datetime) and each.tzinfo is None:
                 raise InvalidRequest(
-                    f"{name}: {each.isoformat()} has no time zone: write it as {each.isoformat()}Z if it is UTC, or "
-                    "with its distance, as +04:00."
+                    f"{name}: {each.isoformat()} has no time zone: write it as {each.isoformat()}Z if "
+                    "it is UTC, or with its offset, as +04:00."
                 )

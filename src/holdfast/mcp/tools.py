@@ -1,8 +1,8 @@
-"""Which tools a system has for an agent, and what each says of itself.
+"""The tools of a system for an agent, and their descriptions.
 
-The agent is the component `agent`: its patterns are tools, its writes only if they are declared as writes, and so
-are the system's functions over several patterns. All of it runs through `stores.for_component("agent")`, so that
-nothing here could widen what the component may do.
+The agent is the component `agent`. Its patterns are tools (writes only if they are declared as writes), and
+so are the system's functions over several patterns. All of them run through `stores.for_component("agent")`,
+so that nothing here extends the component's permissions.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from holdfast.errors import DeclarationError, NotFound
-from holdfast.mcp.answers import ANSWER_SCHEMA, answer_of, bounded
+from holdfast.core.errors import DeclarationError, NotFound
 from holdfast.mcp.arguments import (
     Paging,
-    checked,
-    function_model,
-    paged_schema,
-    refuse_times_without_zone,
-    taken_paging,
+    build_function_model,
+    build_paged_schema,
+    require_time_zones,
+    split_paging,
+    validate_arguments,
 )
+from holdfast.mcp.results import RESULT_SCHEMA, run_operation, to_bounded_json
 from holdfast.model.cache import DeleteCached, PutCached
-from holdfast.model.objects import AdoptObject, PutObject
+from holdfast.model.entities.reads import PagedRead
+from holdfast.model.entities.writes import BatchPut, Delete, Put, Transact, Update
+from holdfast.model.objects import GetOrPutObject, PutObject
 from holdfast.model.operations import EngineOperation, Operation
 from holdfast.model.patterns import Pattern
-from holdfast.model.queues import Send, SendAll
-from holdfast.model.reads import Paged
+from holdfast.model.queues import Send, SendBatch
 from holdfast.model.sql import SqlOperation, SqlTransact, SqlWrite
 from holdfast.model.system import System
-from holdfast.model.writes import BatchPut, Delete, Put, Transact, Update
 from holdfast.operations.expressions import nodes
-from holdfast.reports.statements import words_of
+from holdfast.reports.sql_statements import split_words
 from holdfast.runtime.stores import Stores
 
 AGENT: Final = "agent"
@@ -41,16 +41,18 @@ Call = Callable[[Mapping[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Effects:
-    """What calling a tool may do, as the protocol's hints have it."""
+    """The effects of a tool call, as the protocol's hints."""
 
-    reads_only: bool = True
-    destroys: bool = False
-    repeatable: bool = True
+    read_only: bool = True
+    destructive: bool = False
+    idempotent: bool = True
 
 
 @dataclass(frozen=True)
 class AgentTool:
-    """One tool: its name, what it is for, the schema of its arguments and answer, and the call itself."""
+    """One tool: its name, title and description, the schemas of its arguments and result, its effects, and
+    the call.
+    """
 
     name: str
     title: str
@@ -61,38 +63,37 @@ class AgentTool:
     call: Call
 
 
-def agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
-    """The tools of the stores' system. `prefix` tells systems apart where several are served."""
+def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
+    """Build the tools of the stores' system. `prefix` distinguishes systems where several are served."""
     if stores.system is None:
-        raise DeclarationError(
-            "These stores belong to no system, and so have no tools: give Stores a system."
-        )
+        raise DeclarationError("These stores have no system, and so no tools. Pass a system to Stores.")
     system = stores.system
-    agent = _agents_view(stores, system)
-    component = system.component(AGENT)
-    offered = component.reads if component.offers is None else component.offers
-    reads = [_pattern_tool(each, agent, prefix, may_write=False) for each in offered]
-    writes = [_pattern_tool(each, agent, prefix, may_write=True) for each in component.writes]
-    # A function can do no more than the component: without writes it only reads, whatever it calls.
+    agent = _get_agent_stores(stores, system)
+    component = system.get_component(AGENT)
+    offered = component.reads if component.exposed_tools is None else component.exposed_tools
+    reads = [_build_pattern_tool(each, agent, prefix, may_write=False) for each in offered]
+    writes = [_build_pattern_tool(each, agent, prefix, may_write=True) for each in component.writes]
+    # A function has the component's permissions: without writes it only reads.
     effects = Effects() if not component.writes else Effects(False, True, False)
-    functions = [_function_tool(each, agent, prefix, effects) for each in system.tools]
+    functions = [_build_function_tool(each, agent, prefix, effects) for each in system.tools]
     tools = [*reads, *writes, *functions]
-    _refuse_twins(system, [tool.name for tool in tools])
+    _check_unique_names(system, [tool.name for tool in tools])
     return tools
 
 
-def _agents_view(stores: Stores, system: System) -> Stores:
+def _get_agent_stores(stores: Stores, system: System) -> Stores:
     try:
         return stores.for_component(AGENT)
     except NotFound as error:
         known = ", ".join(component.name for component in system.components) or "none"
         raise NotFound(
-            f"{system.name} declares no component {AGENT!r} (it has {known}), and so has nothing for agents: add "
-            f"Component({AGENT!r}, reads=(…)) to the system, with the patterns that an agent may run."
+            f"{system.name} declares no component {AGENT!r} (it has {known}), and so has no tools for "
+            f"agents. Add Component({AGENT!r}, reads=(…)) to the system, with the patterns that an "
+            "agent may run."
         ) from error
 
 
-def _refuse_twins(system: System, names: list[str]) -> None:
+def _check_unique_names(system: System, names: list[str]) -> None:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(f"{system.name} has two tools named {', '.join(twice)}: rename one.")
 
@@ -100,46 +101,49 @@ def _refuse_twins(system: System, names: list[str]) -> None:
 # --- patterns -----------------------------------------------------------------------------------------------
 
 
-def _pattern_tool(pattern: Pattern[..., Any], agent: Stores, prefix: str, *, may_write: bool) -> AgentTool:
+def _build_pattern_tool(
+    pattern: Pattern[..., Any], agent: Stores, prefix: str, *, may_write: bool
+) -> AgentTool:
     arguments = pattern.example_arguments
-    example: Operation[Any] = pattern.called_with(arguments)
+    example: Operation[Any] = pattern.call_with(arguments)
     if example.writes and not may_write:
         raise DeclarationError(
-            f"The component {AGENT} declares {pattern.id} ({pattern.name}) as a read, and it writes: declare it in "
-            "`writes`, if agents may run it."
+            f"The component {AGENT} declares {pattern.id} ({pattern.name}) as a read, but it writes. "
+            "Declare it in `writes` if agents may run it."
         )
-    model, is_paged = pattern.arguments_model, isinstance(example, Paged)
+    model, is_paged = pattern.arguments_model, isinstance(example, PagedRead)
 
     async def call(given: Mapping[str, Any]) -> dict[str, Any]:
-        paging, own = taken_paging(model, given) if is_paged else (Paging(), given)
-        refuse_times_without_zone(model, own)
-        return await answer_of(agent, pattern.called_with_plain(own), paging)
+        paging, own = split_paging(model, given) if is_paged else (Paging(), given)
+        require_time_zones(model, own)
+        return await run_operation(agent, pattern.call_with_json(own), paging)
 
     return AgentTool(
         name=prefix + pattern.name,
         title=pattern.purpose,
-        description=_description(pattern, example),
-        input_schema=paged_schema(pattern) if is_paged else model.model_json_schema(),
-        output_schema=ANSWER_SCHEMA,
-        effects=_effects(example, is_same=example == pattern.called_with(arguments)),
+        description=_describe_pattern(pattern, example),
+        input_schema=build_paged_schema(pattern) if is_paged else model.model_json_schema(),
+        output_schema=RESULT_SCHEMA,
+        effects=_get_effects(example, is_deterministic=example == pattern.call_with(arguments)),
         call=call,
     )
 
 
-def _description(pattern: Pattern[..., Any], example: Operation[Any]) -> str:
+def _describe_pattern(pattern: Pattern[..., Any], example: Operation[Any]) -> str:
     sentences = [
         f"{pattern.purpose.rstrip('.')}.",
-        f"Access pattern {pattern.id}: {example.kind} {_where(example)}; expected {pattern.rate}.",
+        f"Access pattern {pattern.id}: {example.kind} {_describe_key(example)}; expected {pattern.rate}.",
     ]
-    if isinstance(example, Paged):
+    if isinstance(example, PagedRead):
         sentences.append(
-            "Answers in pages: while `cursor` is not null there is more, also after a page with few items or none."
+            "Returns pages: while `cursor` is not null there is more, even after a page with few items or "
+            "none."
         )
     return " ".join(sentences)
 
 
-def _where(example: Operation[Any]) -> str:
-    """By which key the operation finds what it is about."""
+def _describe_key(example: Operation[Any]) -> str:
+    """Describe the key or index by which the operation finds its items."""
     if isinstance(example, Transact):
         tables = dict.fromkeys(action.table.name for action in example.actions)
         return f"on {', '.join(tables)} by their keys, all or nothing"
@@ -156,47 +160,51 @@ def _where(example: Operation[Any]) -> str:
     return f"on {example.table.name} by index {example.index.name} ({', '.join(keys)})"
 
 
-def _effects(example: Operation[Any], *, is_same: bool) -> Effects:
-    """`is_same` says that calling with the same arguments makes the same operation, without a new id or time."""
+def _get_effects(example: Operation[Any], *, is_deterministic: bool) -> Effects:
+    """Return the effects of a pattern. `is_deterministic`: the same arguments give the same operation,
+    without a new id or time.
+    """
     if not example.writes:
         return Effects()
-    return Effects(False, _destroys(example), is_same and _is_repeatable(example))
+    return Effects(False, _is_destructive(example), is_deterministic and _is_idempotent(example))
 
 
-def _destroys(operation: Operation[Any]) -> bool:
-    """Whether something that was there may be gone afterwards."""
+def _is_destructive(operation: Operation[Any]) -> bool:
+    """Return whether the operation may overwrite or delete existing data."""
     match operation:
         case Put():
             return operation.condition != replace(operation, condition=None).if_absent().condition
         case Transact():
-            return any(_destroys(action) for action in operation.actions if action.writes)
+            return any(_is_destructive(action) for action in operation.actions if action.writes)
         case PutObject():
             return not operation.create_only
         case SqlOperation():
-            return operation.kind != "INSERT" or "update" in words_of(operation.text)
+            return operation.kind != "INSERT" or "update" in split_words(operation.text)
         case SqlTransact():
-            return any(_destroys(action) for action in operation.actions)
-        case AdoptObject() | Send() | SendAll():
+            return any(_is_destructive(action) for action in operation.actions)
+        case GetOrPutObject() | Send() | SendBatch():
             return False
     return True
 
 
-def _is_repeatable(operation: Operation[Any]) -> bool:
-    """Whether doing it twice leaves what doing it once does."""
+def _is_idempotent(operation: Operation[Any]) -> bool:
+    """Return whether running the operation twice has the same effect as running it once."""
     match operation:
-        case Put() | Delete() | BatchPut() | AdoptObject() | PutCached() | DeleteCached():
+        case Put() | Delete() | BatchPut() | GetOrPutObject() | PutCached() | DeleteCached():
             return True
         case SqlWrite():
-            return operation.is_repeatable
+            return operation.is_idempotent
         case Update():
-            return not any(_grows(action) for action in operation.actions)
+            return not any(_is_cumulative(action) for action in operation.actions)
         case Transact():
-            return all(_is_repeatable(action) for action in operation.actions if action.writes)
+            return all(_is_idempotent(action) for action in operation.actions if action.writes)
     return False
 
 
-def _grows(action: nodes.Action) -> bool:
-    """Whether it computes from what is there, and so does more each time. A set has each element only once."""
+def _is_cumulative(action: nodes.Action) -> bool:
+    """Return whether the action computes from the current value, and so changes more each time. A set keeps
+    each element once.
+    """
     if isinstance(action, nodes.AddAction):
         return not isinstance(action.value, frozenset)
     return isinstance(action, nodes.SetAction) and not isinstance(
@@ -207,18 +215,22 @@ def _grows(action: nodes.Action) -> bool:
 # --- functions ----------------------------------------------------------------------------------------------
 
 
-def _function_tool(
+def _build_function_tool(
     function: Callable[..., Awaitable[Any]], agent: Stores, prefix: str, effects: Effects
 ) -> AgentTool:
-    model = function_model(function)
+    model = build_function_model(function)
     text = " ".join((function.__doc__ or "").split())
     if not text:
-        raise DeclarationError(f"The tool {function.__name__} has no docstring: an agent reads it to choose.")
+        raise DeclarationError(
+            f"The tool {function.__name__} has no docstring. Add one: agents read it to choose a tool."
+        )
 
     async def call(given: Mapping[str, Any]) -> dict[str, Any]:
-        refuse_times_without_zone(model, given)
-        own = checked(model, given)
-        result = bounded(await function(agent, **{name: getattr(own, name) for name in model.model_fields}))
+        require_time_zones(model, given)
+        own = validate_arguments(model, given)
+        result = to_bounded_json(
+            await function(agent, **{name: getattr(own, name) for name in model.model_fields})
+        )
         return result if isinstance(result, dict) else {"result": result}
 
     return AgentTool(

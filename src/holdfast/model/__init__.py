@@ -1,63 +1,74 @@
-"""The model: what a system declares once, and the operations that typed builders make of it.
+"""The model: what a system declares once, and the operations that typed builders make from it.
 
-tables → attributes, templates, keys → entity (declaration) → reads, writes → patterns → system. Nothing here runs
-anything: `holdfast.runtime` binds a model to engines.
+tables → attributes, key templates, keys → entity (declaration) → reads, writes → patterns → system. The model
+runs nothing: `holdfast.runtime` binds it to engines.
 """
 
 from __future__ import annotations
 
-from holdfast.model.attributes import Attr, OptionalRef, Ref, attr
 from holdfast.model.cache import (
-    Cached,
+    CachedValue,
+    CacheHit,
     CountInWindow,
     DeleteCached,
     ExtendCached,
     GetCached,
-    Known,
-    LookCached,
+    PeekCached,
     PutCached,
     ReadWindow,
-    Windows,
+    WindowCounter,
 )
-from holdfast.model.conditions import Condition
-from holdfast.model.encoding import EpochSeconds, Milliseconds, Seconds, timestamp
-from holdfast.model.entity import Document, Entity, declaration_of
-from holdfast.model.keys import IndexKey, Key, Lifetime
+from holdfast.model.entities.attributes import Attr, OptionalRef, Ref, attr
+from holdfast.model.entities.conditions import Condition
+from holdfast.model.entities.encoders import EpochSeconds, TimestampMillis, TimestampSeconds, format_timestamp
+from holdfast.model.entities.entity import Document, Entity, get_declaration
+from holdfast.model.entities.keys import IndexKey, Key, Lifetime
+from holdfast.model.entities.reads import (
+    BaseQuery,
+    BatchGet,
+    CountQuery,
+    Get,
+    PagedRead,
+    ParallelQuery,
+    Query,
+    Row,
+    Scan,
+    SelectQuery,
+    batch_get,
+    parallel_query,
+)
+from holdfast.model.entities.unreadable import SkippedItem, skip_unreadable
+from holdfast.model.entities.writes import (
+    BatchPut,
+    ConditionCheck,
+    Delete,
+    Put,
+    Transact,
+    Update,
+    batch_put,
+    transact,
+)
 from holdfast.model.objects import (
-    AdoptObject,
     Bucket,
     DeleteObject,
     GetObject,
+    GetOrPutObject,
     HeadObject,
-    HoldObject,
     ListObjects,
+    ObjectKind,
     PutObject,
-    Shelf,
+    SetLegalHold,
 )
 from holdfast.model.operations import Count, Operation, Page, Write
 from holdfast.model.patterns import Pattern, Rate, pattern
 from holdfast.model.queues import (
     ChangeVisibility,
-    DeleteReceived,
+    DeleteMessages,
     Queue,
     Receive,
-    Received,
+    ReceivedMessage,
     Send,
-    SendAll,
-)
-from holdfast.model.reads import (
-    AnyQuery,
-    BatchGet,
-    CountOf,
-    Get,
-    Paged,
-    Parallel,
-    Query,
-    Row,
-    Rows,
-    Scan,
-    batch,
-    parallel,
+    SendBatch,
 )
 from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows, SqlWrite
 from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
@@ -72,38 +83,36 @@ from holdfast.model.system import (
     Schedule,
     System,
     Volume,
-    installed_system,
-    installed_systems,
-    patterns_in,
+    collect_patterns,
+    load_system,
+    load_systems,
 )
-from holdfast.model.tables import ALL, KEYS_ONLY, Index, Table, as_written, include
-from holdfast.model.ulids import Ulid, Ulids, ulid
-from holdfast.model.unreadable import LeftOut, leaving_out_unreadable
-from holdfast.model.writes import BatchPut, Check, Delete, Put, Transact, Update, batch_put, transact
+from holdfast.model.tables import ALL, KEYS_ONLY, Index, Table, include, keep_names
+from holdfast.model.ulids import Ulid, UlidGenerator, parse_ulid
 
 __all__ = [
     "ALL",
     "KEYS_ONLY",
-    "AdoptObject",
-    "AnyQuery",
     "Attr",
+    "BaseQuery",
     "BatchGet",
     "BatchPut",
     "Bucket",
-    "Cached",
+    "CacheHit",
+    "CachedValue",
     "ChangeVisibility",
-    "Check",
     "Command",
     "Component",
     "Condition",
+    "ConditionCheck",
     "Consumer",
     "Count",
     "CountInWindow",
-    "CountOf",
+    "CountQuery",
     "Delete",
     "DeleteCached",
+    "DeleteMessages",
     "DeleteObject",
-    "DeleteReceived",
     "Document",
     "Entity",
     "EpochSeconds",
@@ -112,26 +121,24 @@ __all__ = [
     "Get",
     "GetCached",
     "GetObject",
+    "GetOrPutObject",
     "Handler",
     "HeadObject",
-    "HoldObject",
     "Index",
     "IndexKey",
     "Key",
-    "Known",
-    "LeftOut",
     "Lifetime",
     "ListObjects",
     "Listing",
     "Load",
-    "LookCached",
-    "Milliseconds",
+    "ObjectKind",
     "Operation",
     "OptionalRef",
     "Page",
-    "Paged",
-    "Parallel",
+    "PagedRead",
+    "ParallelQuery",
     "Pattern",
+    "PeekCached",
     "Put",
     "PutCached",
     "PutObject",
@@ -140,17 +147,17 @@ __all__ = [
     "Rate",
     "ReadWindow",
     "Receive",
-    "Received",
+    "ReceivedMessage",
     "Ref",
     "Row",
-    "Rows",
     "Scan",
     "Schedule",
     "Schema",
-    "Seconds",
+    "SelectQuery",
     "Send",
-    "SendAll",
-    "Shelf",
+    "SendBatch",
+    "SetLegalHold",
+    "SkippedItem",
     "SqlChange",
     "SqlOne",
     "SqlReturning",
@@ -162,26 +169,28 @@ __all__ = [
     "StatedSize",
     "System",
     "Table",
+    "TimestampMillis",
+    "TimestampSeconds",
     "Transact",
     "Ulid",
-    "Ulids",
+    "UlidGenerator",
     "Update",
     "Volume",
-    "Windows",
+    "WindowCounter",
     "Write",
-    "as_written",
     "attr",
-    "batch",
+    "batch_get",
     "batch_put",
-    "declaration_of",
+    "collect_patterns",
+    "format_timestamp",
+    "get_declaration",
     "include",
-    "installed_system",
-    "installed_systems",
-    "leaving_out_unreadable",
-    "parallel",
+    "keep_names",
+    "load_system",
+    "load_systems",
+    "parallel_query",
+    "parse_ulid",
     "pattern",
-    "patterns_in",
-    "timestamp",
+    "skip_unreadable",
     "transact",
-    "ulid",
 ]

@@ -1,15 +1,16 @@
-"""Objects, as a system declares them: buckets, and in each the shelves that say what a key is made of.
+"""Objects, as a system declares them: buckets, and in each the kinds of objects with their key templates.
 
-    archive = Bucket("rp-mw-archive", encryption="kms", holds=True)
+    archive = Bucket("rp-mw-archive", encryption="kms", legal_holds=True)
     replays = archive.objects("replay/{created_at:%Y/%m/%d}/{conversation_id}/{event_id}.json",
                               content_type="application/json", lifetime_days=30)
 
     @pattern("O1", "Keep an event for replay", rate=Rate(per="event"), example=…)
     def keep(event: Event, body: bytes) -> PutObject:
-        return replays.put(body, created_at=event.created_at, conversation_id=event.conversation_id, event_id=event.id)
+        return replays.put(body, created_at=event.created_at, conversation_id=event.conversation_id,
+                           event_id=event.id)
 
-A key is made here and nowhere else, of the record's own creation time and ids: who reads finds what was written,
-whenever that is. An id cannot leave its place in the key, whatever characters it has.
+Keys are built only here, from the record's own creation time and ids, so that a reader finds an object
+whenever it was written. Ids are encoded so that they cannot change the structure of a key.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from string import Formatter
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.operations import EngineOperation
 from holdfast.operations import objects as requests
 
@@ -31,17 +32,18 @@ R_co = TypeVar("R_co", covariant=True)
 
 KEY_BYTES_MAX: Final = 1024
 BUCKET_NAME_MAX: Final = 63
-# Room for an environment is kept: a bucket's name has at most 63 characters with it.
+# Leaves characters for the environment: a bucket's physical name has at most 63.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,48}[a-z0-9]")
 _PHYSICAL_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
-# Digits only: names of months and days would depend on the machine's language.
+# Digits only: month and day names would depend on the machine's locale.
 _TIME_FORMAT: Final = re.compile(r"(%[YmdHMSj]|[A-Za-z0-9_./=-])+")
-# These are never changed in a value; anything else is percent-encoded.
+# These characters stay as they are in a value; all others are percent-encoded.
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*")
-# Of these, those that may stand between two fields: the value before has them encoded, and so ends at the first.
+# Unreserved characters allowed between two fields: they are encoded in the value before, which ends at the
+# first.
 _DIVIDERS: Final = "_.~-"
-# Where the name of a key of KMS has the environment.
-ENVIRONMENT: Final = "{environment}"
+# The placeholder for the environment in a KMS key name.
+ENVIRONMENT_PLACEHOLDER: Final = "{environment}"
 _PARAMETERS: Final = frozenset({"create_only", "metadata", "count", "cursor"})
 
 FieldValue: TypeAlias = str | int | datetime
@@ -49,57 +51,60 @@ FieldValue: TypeAlias = str | int | datetime
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Where objects are. `encryption` is at rest: by keys of the service ("s3") or by one of KMS ("kms"); a local
-    store encrypts by its cipher for both. `holds` allows legal holds, which on S3 must be chosen when it is made.
+    """A bucket. `encryption` is at rest: with S3's keys ("s3") or a KMS key ("kms"); a local store uses its
+    cipher for both. `legal_holds` allows legal holds, which S3 requires to be enabled when the bucket is
+    created.
 
-    `physical` gives its name in an environment where that is another than `name-environment`; `kms_key` may have
-    `{environment}` in it. `versions` keeps what is overwritten or deleted past Holdfast for some days, on S3; a local
-    store has no former versions, and what is put create-only is never overwritten on either.
+    `physical` returns the bucket's name in an environment, if it is not `name-environment`; `kms_key` may
+    contain `{environment}`. `versions` keeps overwritten and deleted objects for some days, on S3 only; a
+    create-only put never overwrites on either.
     """
 
     name: str
     encryption: requests.Encryption = field(default="s3", kw_only=True)
     kms_key: str | None = field(default=None, kw_only=True)
-    holds: bool = field(default=False, kw_only=True)
+    legal_holds: bool = field(default=False, kw_only=True)
     versions: bool = field(default=False, kw_only=True)
     physical: Callable[[str], str] | None = field(default=None, kw_only=True)
     purpose: str = field(default="", kw_only=True)
-    shelves: list[Shelf] = field(default_factory=list, init=False, repr=False)
+    object_kinds: list[ObjectKind] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise DeclarationError(
-                f"The bucket {self.name!r} cannot be called so: S3 takes lower-case letters, digits and hyphens, and "
-                "with room for an environment a name has 3 to 50 of them."
+                f"Invalid bucket name {self.name!r}: expected 3 to 50 lower-case letters, digits and hyphens "
+                "(S3 allows 63, the environment needs the rest)."
             )
         if self.encryption not in ("s3", "kms"):
             raise DeclarationError(
-                f'The bucket {self.name} has the encryption {self.encryption!r}: it is "s3" or "kms".'
+                f'Invalid encryption {self.encryption!r} of the bucket {self.name}: expected "s3" or "kms".'
             )
         if self.kms_key is not None and self.encryption != "kms":
-            raise DeclarationError(f'The bucket {self.name} has a key of KMS: give it encryption="kms".')
+            raise DeclarationError(f'The bucket {self.name} has a KMS key: add encryption="kms".')
 
     def physical_name(self, environment: str) -> str:
-        """`rp-mw-archive-prod`, or as `physical` says."""
-        name = self.name if not environment else self._named(environment)
+        """Return the bucket's name in an environment: `rp-mw-archive-prod`, or the result of `physical`."""
+        name = self.name if not environment else self._format_name(environment)
         if not _PHYSICAL_NAME.fullmatch(name):
             raise DeclarationError(
-                f"No bucket can be called {name!r}: choose an environment of lower-case letters, digits and hyphens "
-                f"that leaves the name at {BUCKET_NAME_MAX} characters or fewer."
+                f"Invalid bucket name {name!r}: choose an environment of lower-case letters, digits and "
+                f"hyphens that keeps the name within {BUCKET_NAME_MAX} characters."
             )
         return name
 
-    def _named(self, environment: str) -> str:
+    def _format_name(self, environment: str) -> str:
         return f"{self.name}-{environment}" if self.physical is None else self.physical(environment)
 
-    def physical_key(self, environment: str) -> str | None:
-        """`alias/archive-prod`: the key of KMS in an environment."""
-        return None if self.kms_key is None else in_environment(self.kms_key, environment)
+    def physical_kms_key(self, environment: str) -> str | None:
+        """Return the KMS key in an environment: `alias/archive-prod`."""
+        return None if self.kms_key is None else substitute_environment(self.kms_key, environment)
 
     def definition(self, environment: str) -> requests.BucketDefinition:
-        """What an engine is asked to make."""
-        lives = {each.prefix: each.lifetime_days for each in self.shelves if each.lifetime_days is not None}
-        # Those that begin alike have the same lifetime: the rule of the shorter one is that of the longer one too.
+        """Return the definition that an engine creates the bucket from."""
+        lives = {
+            each.prefix: each.lifetime_days for each in self.object_kinds if each.lifetime_days is not None
+        }
+        # Overlapping prefixes have the same lifetime: the rule of the shorter prefix covers the longer one.
         days = {
             prefix: lives[prefix]
             for prefix in lives
@@ -108,11 +113,11 @@ class Bucket:
         return requests.BucketDefinition(
             name=self.physical_name(environment),
             encryption=self.encryption,
-            kms_key=self.physical_key(environment),
+            kms_key=self.physical_kms_key(environment),
             lifecycle=tuple(
                 requests.LifecycleRule(prefix=prefix, days=days[prefix]) for prefix in sorted(days)
             ),
-            holds=self.holds,
+            holds=self.legal_holds,
             versions=self.versions,
         )
 
@@ -122,69 +127,78 @@ class Bucket:
         *,
         content_type: str,
         lifetime_days: int | None = None,
-        created: str = "created_at",
-    ) -> Shelf:
-        """Objects of one kind. `created` names the field of `template` that takes the record's creation time."""
-        shelf = Shelf(self, template, content_type, lifetime_days, created)
-        for other in self.shelves:
-            _refuse_lifetimes_that_meet(shelf, other)
-        self.shelves.append(shelf)
+        created_field: str = "created_at",
+    ) -> ObjectKind:
+        """Declare one kind of object. `created_field` names the template field that takes the record's
+        creation time.
+        """
+        shelf = ObjectKind(self, template, content_type, lifetime_days, created_field)
+        for other in self.object_kinds:
+            _refuse_conflicting_lifetimes(shelf, other)
+        self.object_kinds.append(shelf)
         return shelf
 
 
 @dataclass(frozen=True, eq=False)
-class Shelf:
-    """Objects of one kind in one bucket: how their keys are made, what they hold, how long they stay."""
+class ObjectKind:
+    """One kind of object in a bucket: key template, content type and lifetime."""
 
     bucket: Bucket
     template: str
     content_type: str
     lifetime_days: int | None = None
-    created: str = "created_at"
-    parts: tuple[Part, ...] = field(default=(), init=False, repr=False)
+    created_field: str = "created_at"
+    parts: tuple[TemplatePart, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.lifetime_days is not None and self.lifetime_days < 1:
-            raise DeclarationError(f"{self} lives {self.lifetime_days} days: give it 1 or more, or none.")
-        object.__setattr__(self, "parts", tuple(_ended(list(_parts(self)))))
+            raise DeclarationError(
+                f"Invalid lifetime_days={self.lifetime_days} of {self}: expected 1 or more, or None."
+            )
+        object.__setattr__(self, "parts", tuple(_add_terminators(list(_parse_template(self)))))
         _check_parts(self)
 
     @property
     def prefix(self) -> str:
-        """What every key of this shelf begins with."""
+        """The constant text that every key begins with."""
         return self.parts[0].before
 
     @property
     def fields(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(part.name for part in self.parts if part.name is not None))
 
-    def key(self, **fields: FieldValue) -> str:
-        """The key of one object."""
-        self._refuse_unknown(fields)
+    def build_key(self, **fields: FieldValue) -> str:
+        """Return the key of one object."""
+        self._refuse_unknown_fields(fields)
         if missing := [name for name in self.fields if name not in fields]:
-            raise InvalidRequest(f"A key of {self} also needs {_listed(missing)}.")
-        key = "".join(part.before + self._shown(part, fields) for part in self.parts)
+            raise InvalidRequest(f"Missing field for a key of {self}: {_join_names(missing)}.")
+        key = "".join(part.before + self._format_field(part, fields) for part in self.parts)
         if len(key.encode()) > KEY_BYTES_MAX:
             raise InvalidRequest(
-                f"A key of {self} would have {len(key.encode())} bytes, and {KEY_BYTES_MAX} is the most: shorten an id."
+                f"Invalid key of {self}: it has {len(key.encode())} bytes, and at most {KEY_BYTES_MAX} are "
+                "allowed. Shorten a field value."
             )
         return key
 
-    def prefix_of(self, **fields: FieldValue) -> str:
-        """What the keys begin with that have these fields: the template's first ones, with none left out between."""
-        self._refuse_unknown(fields)
+    def build_prefix(self, **fields: FieldValue) -> str:
+        """Return the prefix of all keys with these fields. They must be the template's first fields, without
+        gaps.
+        """
+        self._refuse_unknown_fields(fields)
         prefix = ""
         used: set[str] = set()
         for part in self.parts:
             prefix += part.before
             if part.name is None or part.name not in fields:
                 break
-            prefix += self._shown(part, fields)
+            prefix += self._format_field(part, fields)
             used.add(part.name)
         if skipped := [name for name in fields if name not in used]:
             wanted = self.fields[: self.fields.index(skipped[0])]
             raise InvalidRequest(
-                f"{self} is listed from the left: {_listed(skipped)} can only follow {_listed(wanted)}."
+                f"Invalid fields to list {self}: {_join_names(skipped)} requires {_join_names(wanted)}, "
+                "which come "
+                "first in the key."
             )
         return prefix
 
@@ -199,51 +213,62 @@ class Shelf:
         metadata: Mapping[str, str] | None = None,
         **fields: FieldValue,
     ) -> PutObject:
-        return PutObject(self, self.key(**fields), body, create_only, dict(metadata or {}))
+        """Store an object. With `create_only` an existing object is not overwritten."""
+        return PutObject(self, self.build_key(**fields), body, create_only, dict(metadata or {}))
 
-    def adopt(
+    def get_or_put(
         self, body: bytes, /, *, metadata: Mapping[str, str] | None = None, **fields: FieldValue
-    ) -> AdoptObject:
-        """Puts it if nothing is there under its key; what is there stays, and its bytes are given in place of these."""
-        return AdoptObject(self, self.key(**fields), body, dict(metadata or {}))
+    ) -> GetOrPutObject:
+        """Store the object if its key is free. Otherwise leave the existing object; the result holds its
+        bytes.
+        """
+        return GetOrPutObject(self, self.build_key(**fields), body, dict(metadata or {}))
 
     def get(self, **fields: FieldValue) -> GetObject:
-        return GetObject(self, self.key(**fields))
+        """Read an object with its body."""
+        return GetObject(self, self.build_key(**fields))
 
     def head(self, **fields: FieldValue) -> HeadObject:
-        return HeadObject(self, self.key(**fields))
+        """Read an object's metadata."""
+        return HeadObject(self, self.build_key(**fields))
 
     def delete(self, **fields: FieldValue) -> DeleteObject:
-        return DeleteObject(self, self.key(**fields))
+        """Delete an object."""
+        return DeleteObject(self, self.build_key(**fields))
 
-    def hold(self, held: bool, /, **fields: FieldValue) -> HoldObject:
-        """Puts one object under a legal hold, or lifts it."""
-        if not self.bucket.holds:
-            raise DeclarationError(f"The bucket {self.bucket.name} has no legal holds: give it holds=True.")
-        return HoldObject(self, self.key(**fields), held)
+    def set_legal_hold(self, held: bool, /, **fields: FieldValue) -> SetLegalHold:
+        """Place one object under legal hold, or lift the hold."""
+        if not self.bucket.legal_holds:
+            raise DeclarationError(
+                f"The bucket {self.bucket.name} does not allow legal holds: declare it with legal_holds=True."
+            )
+        return SetLegalHold(self, self.build_key(**fields), held)
 
-    def listing(self, *, count: int = 1000, cursor: str | None = None, **fields: FieldValue) -> ListObjects:
-        """Those with these fields, in the order of their keys, a page at a time."""
-        return ListObjects(self, self.prefix_of(**fields), count, cursor)
+    def list_objects(
+        self, *, count: int = 1000, cursor: str | None = None, **fields: FieldValue
+    ) -> ListObjects:
+        """List the objects with these fields in key order, one page at a time."""
+        return ListObjects(self, self.build_prefix(**fields), count, cursor)
 
-    # --- values of a key ------------------------------------------------------------------------------------
+    # --- key fields -----------------------------------------------------------------------------------------
 
-    def _refuse_unknown(self, fields: Mapping[str, Any]) -> None:
+    def _refuse_unknown_fields(self, fields: Mapping[str, Any]) -> None:
         if unknown := [name for name in fields if name not in self.fields]:
             raise InvalidRequest(
-                f"A key of {self} has no {_listed(unknown)}: it is made of {_listed(self.fields) or 'nothing'}."
+                f"Unknown field for a key of {self}: {_join_names(unknown)}. Expected "
+                f"{_join_names(self.fields) or 'none'}."
             )
 
-    def _shown(self, part: Part, fields: Mapping[str, FieldValue]) -> str:
+    def _format_field(self, part: TemplatePart, fields: Mapping[str, FieldValue]) -> str:
         if part.name is None:
             return ""
         value = fields[part.name]
         if part.time_format is None:
-            return _one_component(self, part, value)
+            return _encode_component(self, part, value)
         if not isinstance(value, datetime) or value.tzinfo is None:
             raise InvalidRequest(
-                f"A key of {self} takes {part.name} as a datetime with its time zone, not {value!r}: give the "
-                "record's own creation time."
+                f"Invalid {part.name} {value!r} for a key of {self}: expected a datetime with a time zone, "
+                "the record's own creation time."
             )
         return value.astimezone(UTC).strftime(part.time_format)
 
@@ -252,38 +277,38 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Text of the template, and the field that follows it; None at the end."""
+class TemplatePart:
+    """Literal text of the template and the field that follows it; None after the last."""
 
     before: str
     name: str | None
     time_format: str | None
-    # What its value must not contain as it is, since that ends it.
-    ended_by: str = ""
+    # The character that ends the field, so it is encoded inside the value.
+    terminator: str = ""
 
 
 @dataclass(frozen=True)
-class ShelfOperation(EngineOperation[R_co]):
-    """What is common: the shelf it is about."""
+class ObjectOperation(EngineOperation[R_co]):
+    """An operation on one kind of object."""
 
     store: ClassVar[str] = "objects"
 
-    shelf: Shelf
+    object_kind: ObjectKind
 
     @property
     def resource(self) -> str:
-        return self.shelf.bucket.name
+        return self.object_kind.bucket.name
 
-    def answer(self, result: Any) -> R_co:
-        given: R_co = result
-        return given
+    def decode_result(self, result: Any) -> R_co:
+        typed: R_co = result
+        return typed
 
-    def _bucket(self, environment: str) -> str:
-        return self.shelf.bucket.physical_name(environment)
+    def _get_bucket_name(self, environment: str) -> str:
+        return self.object_kind.bucket.physical_name(environment)
 
 
 @dataclass(frozen=True)
-class PutObject(ShelfOperation[requests.ObjectInfo]):
+class PutObject(ObjectOperation[requests.ObjectInfo]):
     writes: ClassVar[bool] = True
 
     key: str
@@ -293,22 +318,22 @@ class PutObject(ShelfOperation[requests.ObjectInfo]):
 
     kind = "PutObject"
 
-    def request(self, environment: str) -> requests.PutObject:
+    def build_request(self, environment: str) -> requests.PutObject:
         return requests.PutObject(
-            bucket=self._bucket(environment),
+            bucket=self._get_bucket_name(environment),
             key=self.key,
             body=self.body,
-            content_type=self.shelf.content_type,
+            content_type=self.object_kind.content_type,
             metadata=self.metadata,
             create_only=self.create_only,
-            encryption=self.shelf.bucket.encryption,
-            kms_key=self.shelf.bucket.physical_key(environment),
+            encryption=self.object_kind.bucket.encryption,
+            kms_key=self.object_kind.bucket.physical_kms_key(environment),
             pattern=self.pattern,
         )
 
 
 @dataclass(frozen=True)
-class AdoptObject(ShelfOperation[requests.AdoptedObject]):
+class GetOrPutObject(ObjectOperation[requests.AdoptedObject]):
     writes: ClassVar[bool] = True
 
     key: str
@@ -317,45 +342,51 @@ class AdoptObject(ShelfOperation[requests.AdoptedObject]):
 
     kind = "AdoptObject"
 
-    def request(self, environment: str) -> requests.AdoptObject:
-        put = PutObject(self.shelf, self.key, self.body, True, self.metadata, pattern=self.pattern)
-        return requests.AdoptObject(put=put.request(environment), pattern=self.pattern)
+    def build_request(self, environment: str) -> requests.AdoptObject:
+        put = PutObject(self.object_kind, self.key, self.body, True, self.metadata, pattern=self.pattern)
+        return requests.AdoptObject(put=put.build_request(environment), pattern=self.pattern)
 
 
 @dataclass(frozen=True)
-class GetObject(ShelfOperation[requests.StoredObject]):
+class GetObject(ObjectOperation[requests.StoredObject]):
     key: str
 
     kind = "GetObject"
 
-    def request(self, environment: str) -> requests.GetObject:
-        return requests.GetObject(bucket=self._bucket(environment), key=self.key, pattern=self.pattern)
+    def build_request(self, environment: str) -> requests.GetObject:
+        return requests.GetObject(
+            bucket=self._get_bucket_name(environment), key=self.key, pattern=self.pattern
+        )
 
 
 @dataclass(frozen=True)
-class HeadObject(ShelfOperation[requests.ObjectInfo]):
+class HeadObject(ObjectOperation[requests.ObjectInfo]):
     key: str
 
     kind = "HeadObject"
 
-    def request(self, environment: str) -> requests.HeadObject:
-        return requests.HeadObject(bucket=self._bucket(environment), key=self.key, pattern=self.pattern)
+    def build_request(self, environment: str) -> requests.HeadObject:
+        return requests.HeadObject(
+            bucket=self._get_bucket_name(environment), key=self.key, pattern=self.pattern
+        )
 
 
 @dataclass(frozen=True)
-class DeleteObject(ShelfOperation[None]):
+class DeleteObject(ObjectOperation[None]):
     writes: ClassVar[bool] = True
 
     key: str
 
     kind = "DeleteObject"
 
-    def request(self, environment: str) -> requests.DeleteObject:
-        return requests.DeleteObject(bucket=self._bucket(environment), key=self.key, pattern=self.pattern)
+    def build_request(self, environment: str) -> requests.DeleteObject:
+        return requests.DeleteObject(
+            bucket=self._get_bucket_name(environment), key=self.key, pattern=self.pattern
+        )
 
 
 @dataclass(frozen=True)
-class HoldObject(ShelfOperation[None]):
+class SetLegalHold(ObjectOperation[None]):
     writes: ClassVar[bool] = True
 
     key: str
@@ -363,23 +394,23 @@ class HoldObject(ShelfOperation[None]):
 
     kind = "PutObjectLegalHold"
 
-    def request(self, environment: str) -> requests.SetLegalHold:
+    def build_request(self, environment: str) -> requests.SetLegalHold:
         return requests.SetLegalHold(
-            bucket=self._bucket(environment), key=self.key, held=self.held, pattern=self.pattern
+            bucket=self._get_bucket_name(environment), key=self.key, held=self.held, pattern=self.pattern
         )
 
 
 @dataclass(frozen=True)
-class ListObjects(ShelfOperation[requests.ObjectPage]):
+class ListObjects(ObjectOperation[requests.ObjectPage]):
     prefix: str
     count: int = 1000
     cursor: str | None = None
 
     kind = "ListObjectsV2"
 
-    def request(self, environment: str) -> requests.ListObjects:
+    def build_request(self, environment: str) -> requests.ListObjects:
         return requests.ListObjects(
-            bucket=self._bucket(environment),
+            bucket=self._get_bucket_name(environment),
             prefix=self.prefix,
             count=self.count,
             cursor=self.cursor,
@@ -387,99 +418,111 @@ class ListObjects(ShelfOperation[requests.ObjectPage]):
         )
 
 
-def in_environment(text: str, environment: str) -> str:
-    """A text with the environment put in where it says so; without one, it is left out with its hyphen."""
+def substitute_environment(text: str, environment: str) -> str:
+    """Replace the environment placeholder in a text. Without an environment, remove it with its hyphen."""
     if not environment:
-        text = text.replace(f"-{ENVIRONMENT}", "")
-    return text.replace(ENVIRONMENT, environment)
+        text = text.replace(f"-{ENVIRONMENT_PLACEHOLDER}", "")
+    return text.replace(ENVIRONMENT_PLACEHOLDER, environment)
 
 
-# --- reading a template -------------------------------------------------------------------------------------
+# --- parsing a template -------------------------------------------------------------------------------------
 
 
-def _parts(shelf: Shelf) -> Iterator[Part]:
+def _parse_template(object_kind: ObjectKind) -> Iterator[TemplatePart]:
     try:
-        read = list(Formatter().parse(shelf.template))
+        read = list(Formatter().parse(object_kind.template))
     except ValueError as error:
-        raise DeclarationError(f"{shelf} is no template: {error}.") from error
-    if "{{" in shelf.template or "}}" in shelf.template:
-        raise DeclarationError(f"{shelf} has a brace in its text: keys are made without.")
+        raise DeclarationError(f"Invalid key template {object_kind}: {error}.") from error
+    if "{{" in object_kind.template or "}}" in object_kind.template:
+        raise DeclarationError(f"Invalid key template {object_kind}: literal braces are not allowed.")
     for before, name, spec, conversion in read:
         if name is None:
-            yield Part(before, None, None)
+            yield TemplatePart(before, None, None)
             continue
         if not name.isidentifier() or conversion or name in _PARAMETERS:
             raise DeclarationError(
-                f"{shelf} has the field {{{name}}}: a field is a plain name, and none of {_listed(sorted(_PARAMETERS))}."
+                f"Invalid field {{{name}}} in key template {object_kind}: expected a plain name other than "
+                f"{_join_names(sorted(_PARAMETERS))}."
             )
-        _check_time_format(shelf, name, spec or "")
-        yield Part(before, name, spec or None)
+        _check_time_format(object_kind, name, spec or "")
+        yield TemplatePart(before, name, spec or None)
 
 
-def _ended(parts: Sequence[Part]) -> Iterator[Part]:
-    """Each field with what ends its value, where that is a character that values have."""
+def _add_terminators(parts: Sequence[TemplatePart]) -> Iterator[TemplatePart]:
+    """Yield each part with its terminator, if values can contain that character."""
     for part, following in pairwise(parts):
         is_divided = following.name is not None and _UNRESERVED.fullmatch(following.before)
-        yield replace(part, ended_by=following.before[:1]) if is_divided else part
+        yield replace(part, terminator=following.before[:1]) if is_divided else part
     yield from parts[-1:]
 
 
-def _check_time_format(shelf: Shelf, name: str, spec: str) -> None:
-    if (name == shelf.created) != bool(spec):
+def _check_time_format(object_kind: ObjectKind, name: str, spec: str) -> None:
+    if (name == object_kind.created_field) != bool(spec):
         raise DeclarationError(
-            f"{shelf} writes {{{name}{':' + spec if spec else ''}}}: the creation time {shelf.created} has a format, "
-            f"such as {{{shelf.created}:%Y/%m/%d}}, and no other field has one (created=… names it)."
+            f"Invalid field {{{name}{':' + spec if spec else ''}}} in key template {object_kind}: the "
+            "creation "
+            f"time {object_kind.created_field} needs a format, such as "
+            f"{{{object_kind.created_field}:%Y/%m/%d}}, and no other field "
+            "has one (created_field=… names it)."
         )
     if spec and not _TIME_FORMAT.fullmatch(spec):
         raise DeclarationError(
-            f"{shelf} has the time format {spec!r}: use %Y, %m, %d, %H, %M, %S and %j, which are the same everywhere."
+            f"Invalid time format {spec!r} in key template {object_kind}: use %Y, %m, %d, %H, %M, %S and %j, "
+            "which "
+            "do not depend on the locale."
         )
 
 
-def _check_parts(shelf: Shelf) -> None:
-    """No key can be another's, nor lead out of its place."""
-    names = [part for part in shelf.parts if part.name is not None]
+def _check_parts(object_kind: ObjectKind) -> None:
+    """Raise DeclarationError if two objects could get the same key, or a key could leave its prefix."""
+    names = [part for part in object_kind.parts if part.name is not None]
     for following in names[1:]:
         if _UNRESERVED.fullmatch(following.before) and following.before[:1] not in tuple(_DIVIDERS):
             raise DeclarationError(
-                f"{shelf} has nothing before {{{following.name}}} by which two keys could be told apart: put a '/' "
-                "between the fields, which no value contains, or one of _ . ~ -, which is encoded in the value before."
+                f"Ambiguous key template {object_kind}: expected a separator before {{{following.name}}}. "
+                "Use '/', "
+                "which no value contains, or one of _ . ~ -, which is encoded in the value before."
             )
-    literal = "".join(part.before + (part.time_format or part.name or "") for part in shelf.parts)
+    literal = "".join(part.before + (part.time_format or part.name or "") for part in object_kind.parts)
     if (
         not literal
         or any(step in ("", ".", "..") for step in literal.split("/"))
         or not literal.isprintable()
     ):
         raise DeclarationError(
-            f"{shelf} is no key: it must not begin or end with '/', and has no empty step, '.' or '..' in it."
+            f"Invalid key template {object_kind}: it must not begin or end with '/', nor contain an empty "
+            "segment, "
+            "'.' or '..'."
         )
 
 
-def _refuse_lifetimes_that_meet(shelf: Shelf, other: Shelf) -> None:
-    meet = shelf.prefix.startswith(other.prefix) or other.prefix.startswith(shelf.prefix)
-    if meet and shelf.lifetime_days != other.lifetime_days:
+def _refuse_conflicting_lifetimes(object_kind: ObjectKind, other: ObjectKind) -> None:
+    meet = object_kind.prefix.startswith(other.prefix) or other.prefix.startswith(object_kind.prefix)
+    if meet and object_kind.lifetime_days != other.lifetime_days:
         raise DeclarationError(
-            f"{shelf} and {other} may have the same beginning, and a lifetime goes by the beginning of a key: give both "
-            "the same lifetime, or begin one with another word."
+            f"Conflicting lifetimes of {object_kind} and {other}: their prefixes overlap, and a lifetime "
+            "applies "
+            "to a prefix. Give both the same lifetime, or begin one with another word."
         )
 
 
-def _one_component(shelf: Shelf, part: Part, value: FieldValue) -> str:
+def _encode_component(object_kind: ObjectKind, part: TemplatePart, value: FieldValue) -> str:
     name = part.name
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise InvalidRequest(
-            f"A key of {shelf} takes {name} as a text that is not empty or a whole number, not {value!r}."
+            f"Invalid {name} {value!r} for a key of {object_kind}: expected a non-empty string or an integer."
         )
     text = str(value)
     try:
         encoded = quote(text, safe="")
     except UnicodeEncodeError as error:
-        raise InvalidRequest(f"A key of {shelf} takes {name} as text, and {text!r} is none.") from error
-    if part.ended_by:
-        encoded = encoded.replace(part.ended_by, f"%{ord(part.ended_by):02X}")
+        raise InvalidRequest(
+            f"Invalid {name} {text!r} for a key of {object_kind}: expected valid Unicode text."
+        ) from error
+    if part.terminator:
+        encoded = encoded.replace(part.terminator, f"%{ord(part.terminator):02X}")
     return encoded.replace(".", "%2E") if not encoded.strip(".") else encoded
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(names)

@@ -1,6 +1,7 @@
-"""What every operation of the model is: a frozen value that one store runs, with a known result.
+"""The base of all model operations: frozen values that one store runs, each with a typed result.
 
-Builders (`reads.py`, `writes.py`) make them; `runtime` hands their request to an engine and their answer back.
+Builders (`reads.py`, `writes.py`) create them; `runtime` sends their request to an engine and decodes the
+result.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 if TYPE_CHECKING:
-    from holdfast.model.declaration import Declaration
+    from holdfast.model.entities.declaration import Declaration
     from holdfast.model.tables import Index, Table
 
 R_co = TypeVar("R_co", covariant=True)
@@ -22,7 +23,9 @@ PhysicalName = Callable[["Table"], str]
 
 @dataclass(frozen=True)
 class Operation(ABC, Generic[R_co]):
-    """One thing to do on one store; `R_co` is what running it gives. `pattern` is who made it."""
+    """One action on one store; running it returns `R_co`. `pattern` is the id of the access pattern that
+    built it.
+    """
 
     store: ClassVar[str] = "tables"
     writes: ClassVar[bool] = False
@@ -32,7 +35,7 @@ class Operation(ABC, Generic[R_co]):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The name of what is done, as DynamoDB calls it."""
+        """The operation's name in the store's API, such as GetItem."""
 
     @property
     def table(self) -> Table | None:
@@ -44,22 +47,24 @@ class Operation(ABC, Generic[R_co]):
 
     @property
     def parts(self) -> tuple[Operation[Any], ...] | None:
-        """What it is put together of, where it is: each part may come from a pattern of its own."""
+        """The operations that this one combines, if any: each part may come from its own pattern."""
         return None
 
     @property
-    def made_by(self) -> str | None:
-        """The pattern it is metered under: its own, or those of its parts."""
+    def metered_pattern(self) -> str | None:
+        """The pattern that usage is recorded under: its own, or those of its parts."""
         if self.pattern is not None or not self.parts:
             return self.pattern
         return "+".join(dict.fromkeys(part.pattern for part in self.parts if part.pattern)) or None
 
-    def by_pattern(self, pattern: str) -> Self:
-        """The same operation, made by a pattern. What cannot be run at all is refused here, at the call."""
-        # A copy of its members: what was checked when it was made is not checked again.
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, pattern=pattern)
-        return made
+    def with_pattern(self, pattern: str) -> Self:
+        """Return the same operation with a pattern id. An operation that cannot run raises here, at the
+        call.
+        """
+        # Copies the fields without running the checks of __init__ again.
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__, pattern=pattern)
+        return copied
 
 
 @dataclass(frozen=True)
@@ -75,32 +80,34 @@ class EntityOperation(Operation[R_co]):
 
 @dataclass(frozen=True)
 class Write(EntityOperation[R_co]):
-    """An operation that may stand in a transaction."""
+    """An operation that a transaction can contain."""
 
     writes: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class EngineOperation(Operation[R_co]):
-    """An operation of a store other than tables: it makes one request and reads its answer."""
+    """An operation on a store other than tables: one request and one result."""
 
     @property
     @abstractmethod
     def resource(self) -> str:
-        """The logical name of the queue or bucket."""
+        """The logical name of the queue, bucket, table or key template."""
 
     @abstractmethod
-    def request(self, environment: str) -> Any:
-        """What the store's engine is asked, with the names of an environment."""
+    def build_request(self, environment: str) -> Any:
+        """Return the engine's request, with the physical names of an environment."""
 
     @abstractmethod
-    def answer(self, result: Any) -> R_co:
-        """What the caller is given of the engine's answer."""
+    def decode_result(self, result: Any) -> R_co:
+        """Return the caller's result, decoded from the engine's."""
 
 
 @dataclass(frozen=True)
 class Page(Sequence[T_co]):
-    """Items, and where the next ones are. `units` is what reading them consumed, `examined` how many were read."""
+    """Items and the cursor of the next page. `units` is the capacity consumed, `examined` the number of items
+    read.
+    """
 
     items: tuple[T_co, ...] = ()
     cursor: str | None = None
@@ -120,7 +127,7 @@ class Page(Sequence[T_co]):
 
 @dataclass(frozen=True)
 class Count:
-    """How many items there are, over all pages."""
+    """The number of items over all pages."""
 
     count: int
     examined: int

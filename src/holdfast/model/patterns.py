@@ -1,10 +1,11 @@
 """Access patterns: typed functions that return one operation, with an id, a purpose, a rate and an example.
 
-    @pattern("D6", "The active booking of an employee", rate=Rate(per="booking request"), example=("emp-42",))
+    @pattern("D6", "Find an employee's active booking", rate=Rate(per="booking request"), example=("emp-42",))
     def active_booking(employee_id: EmployeeId) -> Query[Booking]: ...
 
-They are the only way a system touches a store. Everything else (documentation, design check, cost, policies,
-tools for agents) follows from calling each with its example and looking at the operation, without running it.
+A system touches its stores only through patterns. Everything else (documentation, design check, cost,
+policies, tools for agents) is derived by calling each pattern with its example and inspecting the operation,
+without running it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, get_type_
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.config import ConfigDict
 
-from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.operations import Operation
 
 P = ParamSpec("P")
 O_co = TypeVar("O_co", bound=Operation[Any], covariant=True)
 
-# Arguments may be called whatever they are called, `model_id` too.
-_ARGUMENTS: Final = ConfigDict(extra="forbid", protected_namespaces=())
+# Allows any argument name, `model_id` included.
+_ARGUMENTS_CONFIG: Final = ConfigDict(extra="forbid", protected_namespaces=())
 
 Arguments: TypeAlias = tuple[Any, ...] | Mapping[str, Any]
 Example: TypeAlias = Arguments | Callable[[], Arguments]
@@ -33,7 +34,9 @@ Example: TypeAlias = Arguments | Callable[[], Arguments]
 
 @dataclass(frozen=True)
 class Rate:
-    """How often a pattern runs: so many times per thing that happens. The system says how often that is."""
+    """How often a pattern runs: `times` per event named `per`. The system's `Load` says how often that event
+    occurs.
+    """
 
     per: str
     times: float = 1.0
@@ -43,7 +46,7 @@ class Rate:
 
 
 class Pattern(Generic[P, O_co]):
-    """A function that makes one operation. Call it; the operation carries its id."""
+    """A function that builds one operation. Call it; the operation carries the pattern's id."""
 
     def __init__(
         self, function: Callable[P, O_co], id: str, purpose: str, rate: Rate, example: Example
@@ -57,35 +60,37 @@ class Pattern(Generic[P, O_co]):
         try:
             operation = self.function(*args, **kwargs)
         except TypeError as error:
-            raise self._misused(error, args, kwargs) from error
+            raise self._explain_type_error(error, args, kwargs) from error
         if not isinstance(operation, Operation):
             raise DeclarationError(
-                f"The pattern {self.id} ({self.name}) returned {operation!r}: a pattern returns one operation."
+                f"Invalid result of pattern {self.id} ({self.name}): expected one operation, got "
+                f"{operation!r}."
             )
-        return operation.by_pattern(self.id)
+        return operation.with_pattern(self.id)
 
-    def example(self) -> O_co:
-        """The operation that the declared example makes."""
-        return self.called_with(self.example_arguments)
+    def build_example(self) -> O_co:
+        """Return the operation for the declared example."""
+        return self.call_with(self.example_arguments)
 
     @property
     def example_arguments(self) -> Arguments:
         return self._example() if callable(self._example) else self._example
 
-    def called_with(self, arguments: Arguments) -> O_co:
+    def call_with(self, arguments: Arguments) -> O_co:
+        """Return the operation for positional or named arguments."""
         call: Any = self
         return call(**arguments) if isinstance(arguments, Mapping) else call(*arguments)  # type: ignore[no-any-return]
 
-    def called_with_plain(self, arguments: Mapping[str, Any]) -> O_co:
-        """The operation for arguments as JSON has them, checked and converted by the declared types."""
+    def call_with_json(self, arguments: Mapping[str, Any]) -> O_co:
+        """Return the operation for JSON arguments, validated and converted by the declared types."""
         try:
             checked = self.arguments_model.model_validate(arguments)
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            reasons = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
             raise InvalidRequest(
-                f"{self.name} ({self.id}) was called wrongly: {told.rstrip('.')}."
+                f"Invalid arguments of {self.name} ({self.id}): {reasons.rstrip('.')}."
             ) from error
-        return self.called_with({name: getattr(checked, name) for name in self.signature.parameters})
+        return self.call_with({name: getattr(checked, name) for name in self.signature.parameters})
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -101,7 +106,7 @@ class Pattern(Generic[P, O_co]):
 
     @functools.cached_property
     def arguments_model(self) -> type[BaseModel]:
-        """The arguments as a Pydantic model: what JSON callers are checked by, and its JSON schema."""
+        """The arguments as a Pydantic model, which validates JSON callers and provides the JSON schema."""
         fields: dict[str, Any] = {
             name: (
                 parameter.annotation,
@@ -109,16 +114,21 @@ class Pattern(Generic[P, O_co]):
             )
             for name, parameter in self.signature.parameters.items()
         }
-        made: type[BaseModel] = create_model(self.name, __config__=_ARGUMENTS, **fields)
-        return made
+        model: type[BaseModel] = create_model(self.name, __config__=_ARGUMENTS_CONFIG, **fields)
+        return model
 
-    def _misused(self, error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
-        """A call that does not fit the signature is the caller's; any other TypeError is left as it is."""
+    def _explain_type_error(
+        self, error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Exception:
+        """Return InvalidRequest for a call that does not fit the signature; return any other TypeError
+        unchanged.
+        """
         try:
             inspect.signature(self.function).bind(*args, **kwargs)
         except TypeError as misfit:
             return InvalidRequest(
-                f"The pattern {self.id} is called as {self.name}{inspect.signature(self.function)}: {misfit}."
+                f"Invalid call of pattern {self.id}: {misfit}. Expected "
+                f"{self.name}{inspect.signature(self.function)}."
             )
         return error
 
@@ -129,5 +139,7 @@ class Pattern(Generic[P, O_co]):
 def pattern(
     id: str, purpose: str, *, rate: Rate, example: Example = ()
 ) -> Callable[[Callable[P, O_co]], Pattern[P, O_co]]:
-    """Declares the decorated function as an access pattern. `example` is its arguments, or makes them."""
+    """Declare the decorated function as an access pattern. `example` is its arguments, or a function that
+    returns them.
+    """
     return lambda function: Pattern(function, id, purpose, rate, example)

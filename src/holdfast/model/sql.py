@@ -1,23 +1,23 @@
-"""SQL, as a system declares it: a schema with its migrations, rows, and statements that know what they give.
+"""SQL, as a system declares it: a schema with its migrations, rows, and statements with typed results.
 
     pagw = Schema("pagw", migrations="pagw.migrations")
 
-    class Tracked(SqlRow):
+    class RequestRow(SqlRow):
         pagw_id: str
         status: Status
 
-    @pattern("S1", "A request by its id", rate=Rate(per="question"), example=("acme", "PAGW-1"))
-    def request(tenant: str, pagw_id: str) -> SqlOne[Tracked]:
+    @pattern("S1", "Get a request by its id", rate=Rate(per="question"), example=("acme", "PAGW-1"))
+    def request(tenant: str, pagw_id: str) -> SqlOne[RequestRow]:
         return pagw.one(
-            Tracked,
+            RequestRow,
             "SELECT {columns} FROM pagw.request_tracker WHERE tenant = %(tenant)s AND pagw_id = %(pagw_id)s",
             tenant=tenant, pagw_id=pagw_id,
         )
 
-    tracked = await stores.run(request("acme", "PAGW-1"))          # Tracked | None, known to the type checker
+    row = await stores.run(request("acme", "PAGW-1"))          # RequestRow | None, known to the type checker
 
-Text and values never meet: the text is the declaration's own, values are parameters. `{columns}` stands for the columns
-of the row. Times are parameters too, of the stores' clock: no statement asks the database what time it is.
+Values are always parameters, never part of the text. `{columns}` expands to the columns of the row. Times are
+parameters too, from the stores' clock: no statement reads the database's clock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Final, Generic, LiteralString, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from holdfast.errors import DeclarationError, InvalidRequest, ItemUnreadable
+from holdfast.core.errors import DeclarationError, InvalidRequest, ItemUnreadable
 from holdfast.model.operations import EngineOperation
 from holdfast.operations.sql import Answer, Statement
 
@@ -44,86 +44,94 @@ _STRAY_PERCENT: Final = re.compile(r"(?<!%)%(?:%%)*(?!%|\(\w+\)s)")
 _DATABASE_CLOCK: Final = re.compile(
     r"\b(now\"?\s*\(|(?:current_timestamp|current_date|current_time|localtimestamp|localtime)\b"
     r"|(?:clock_timestamp|statement_timestamp|transaction_timestamp|timeofday)\"?\s*\("
-    # Of one argument: how long ago that is now.
+    # With one argument age() is relative to now.
     r"|(?<!\.)age\s*\((?:[^(),]|\([^()]*\))+\)"
     r"|(?:timestamptz|timestamp|date|time)\s*'(?:now|today|tomorrow|yesterday)')"
     r"|'(?:now|today|tomorrow|yesterday)'\s*(?:::|\bas\b)\s*(?:timestamp|date|time)",
     re.I,
 )
 _FIRST_TABLE: Final = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_][a-z0-9_.]*)", re.I)
-# Texts, quoted names and comments may say anything.
-_SAID: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.S)
-_LOCK: Final = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+)?UPDATE\b", re.I)
-# What changes something, alone or within a WITH; anything else that is no question begins with another word.
-_CHANGE: Final = re.compile(
+# String literals, quoted names and comments are ignored.
+_QUOTED_OR_COMMENT: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.S)
+_LOCKING_CLAUSE: Final = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+)?UPDATE\b", re.I)
+# A statement that writes, alone or within a WITH. Other non-reads begin with another keyword.
+_WRITE_STATEMENT: Final = re.compile(
     r"\b(INSERT|MERGE)\s+INTO\b|\b(DELETE)\s+FROM\b|(?:^|[()])\s*(UPDATE)\s+[\w\".]", re.I
 )
-_QUESTION: Final = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE)\b", re.I)
-# Failures whose words are those of whoever wrote the validator.
-_SAID_BY_OTHERS: Final = frozenset({"value_error", "assertion_error"})
-# What PostgreSQL takes for something else than a column's name, unless it is quoted (`pg_get_keywords()`).
-RESERVED: Final = frozenset(
-    "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast "
-    "char character check coalesce collate collation column concurrently constraint create cross current_catalog "
-    "current_date current_role current_schema current_time current_timestamp current_user dec decimal default "
-    "deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full grant "
-    "greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull join "
-    "json json_array json_arrayagg json_exists json_object json_objectagg json_query json_scalar json_serialize "
-    "json_table json_value lateral leading least left like limit localtime localtimestamp merge_action national "
-    "natural nchar none normalize not notnull null nullif numeric offset on only or order out outer overlaps overlay "
-    "placing position precision primary real references returning right row select session_user setof similar "
-    "smallint some substring symmetric system_user table tablesample then time timestamp to trailing treat trim true "
-    "union unique user using values varchar variadic verbose when where window with xmlattributes xmlconcat "
-    "xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable".split()
+_READ_STATEMENT: Final = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE)\b", re.I)
+# Errors whose message a custom validator wrote, so it may contain values.
+_VALIDATOR_ERRORS: Final = frozenset({"value_error", "assertion_error"})
+# Words that PostgreSQL does not read as a column name unless quoted (`pg_get_keywords()`).
+RESERVED_WORDS: Final = frozenset(
+    "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit "
+    "boolean both case cast char character check coalesce collate collation column concurrently "
+    "constraint create cross current_catalog current_date current_role current_schema current_time "
+    "current_timestamp current_user dec decimal default deferrable desc distinct do else end except "
+    "exists extract false fetch float for foreign freeze from full grant greatest group grouping "
+    "having ilike in initially inner inout int integer intersect interval into is isnull join json "
+    "json_array json_arrayagg json_exists json_object json_objectagg json_query json_scalar "
+    "json_serialize json_table json_value lateral leading least left like limit localtime "
+    "localtimestamp merge_action national natural nchar none normalize not notnull null nullif "
+    "numeric offset on only or order out outer overlaps overlay placing position precision primary "
+    "real references returning right row select session_user setof similar smallint some substring "
+    "symmetric system_user table tablesample then time timestamp to trailing treat trim true union "
+    "unique user using values varchar variadic verbose when where window with xmlattributes "
+    "xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize "
+    "xmltable".split()
 )
 
 
 class SqlRow(BaseModel):
-    """What a statement gives, column by column. A column that the row does not know is refused: it is a misfit."""
+    """One row of a statement's result. A column that the row does not declare is an error."""
 
-    # What is in a row stands in no error.
+    # Errors must not show row values.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @classmethod
     def columns(cls, alias: str = "") -> str:
-        """The columns as a statement names them."""
-        return ", ".join(f"{alias}.{_quoted(name)}" if alias else _quoted(name) for name in cls.model_fields)
+        """Return the columns as a statement names them."""
+        return ", ".join(
+            f"{alias}.{_quote_name(name)}" if alias else _quote_name(name) for name in cls.model_fields
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Tables under one name, made and changed by the migrations of a package: Alembic's versions, oldest first."""
+    """Tables under one schema name, created and changed by the Alembic migrations of a package."""
 
     name: str
     migrations: str = field(kw_only=True)
     purpose: str = field(default="", kw_only=True)
-    # How many of Aurora's capacity units it may grow to, where a template is not told otherwise.
+    # Maximum Aurora capacity units in generated templates, unless overridden there.
     capacity_max: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise DeclarationError(
-                f"The schema {self.name!r} cannot be called so: lower-case letters, digits and underscores, 63 at most."
+                f"Invalid schema name {self.name!r}: expected at most 63 lower-case letters, digits and "
+                "underscores."
             )
 
     def rows(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlRows[T]:
-        return SqlRows(self, _text(row, text), parameters, row)
+        """Read any number of rows."""
+        return SqlRows(self, _expand_columns(row, text), parameters, row)
 
     def one(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlOne[T]:
-        """The only row, or None. Several are the statement's fault."""
-        return SqlOne(self, _text(row, text), parameters, row)
+        """Read the only row, or None. Several rows raise DeclarationError."""
+        return SqlOne(self, _expand_columns(row, text), parameters, row)
 
     def change(self, text: LiteralString, /, **parameters: Any) -> SqlChange:
+        """Write, and return the number of rows changed."""
         return SqlChange(self, text, parameters)
 
     def returning(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlReturning[T]:
-        """A change that gives the rows it made or touched."""
-        return SqlReturning(self, _text(row, text), parameters, row)
+        """Write, and return the rows that were created or changed."""
+        return SqlReturning(self, _expand_columns(row, text), parameters, row)
 
 
 @dataclass(frozen=True)
 class SqlOperation(EngineOperation[R_co]):
-    """What is common: a statement of one schema."""
+    """One statement of one schema."""
 
     store: ClassVar[str] = "sql"
 
@@ -132,19 +140,19 @@ class SqlOperation(EngineOperation[R_co]):
     parameters: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        _check(self.text, self.parameters)
+        _check_parameters(self.text, self.parameters)
 
     @property
     def kind(self) -> str:
-        """The verb: of a `WITH`, that which changes something."""
-        return _verb_of(self.text)
+        """The statement's verb; for a `WITH`, the verb that writes."""
+        return _find_verb(self.text)
 
     @property
     def resource(self) -> str:
-        """The table that it is about: the first that it names."""
-        return _table_of(self.text) or self.schema.name
+        """The first table that the statement names."""
+        return _find_table(self.text) or self.schema.name
 
-    def request(self, environment: str) -> Statement:
+    def build_request(self, environment: str) -> Statement:
         return Statement(
             text=self.text,
             parameters=self.parameters,
@@ -161,13 +169,13 @@ class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_question(self.text)
+        _check_read_only(self.text)
 
     def on_reader(self) -> Self:
-        """May be answered by a reader, which is some milliseconds behind: never before a decision."""
+        """Allow a read replica, which lags by some milliseconds. Do not use it before a decision."""
         return replace(self, is_on_reader=True)
 
-    def request(self, environment: str) -> Statement:
+    def build_request(self, environment: str) -> Statement:
         return Statement(
             text=self.text,
             parameters=self.parameters,
@@ -179,17 +187,18 @@ class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
 
 @dataclass(frozen=True)
 class SqlRows(SqlRead[T, "tuple[T, ...]"], Generic[T]):
-    def answer(self, result: Answer) -> tuple[T, ...]:
-        return _read(self, self.row, result)
+    def decode_result(self, result: Answer) -> tuple[T, ...]:
+        return _decode_rows(self, self.row, result)
 
 
 @dataclass(frozen=True)
 class SqlOne(SqlRead[T, "T | None"], Generic[T]):
-    def answer(self, result: Answer) -> T | None:
-        rows = _read(self, self.row, result)
+    def decode_result(self, result: Answer) -> T | None:
+        rows = _decode_rows(self, self.row, result)
         if len(rows) > 1:
             raise DeclarationError(
-                f"{self.pattern or 'A statement'} asks for one row and found {len(rows)}: say which, or ask for rows."
+                f"{self.pattern or 'A statement'} expected one row and found {len(rows)}: narrow the "
+                "condition, or use rows(…)."
             )
         return rows[0] if rows else None
 
@@ -198,34 +207,36 @@ class SqlOne(SqlRead[T, "T | None"], Generic[T]):
 class SqlWrite(SqlOperation[R_co]):
     writes: ClassVar[bool] = True
 
-    expected: int | None = field(default=None, kw_only=True)
-    is_repeatable: bool = field(default=False, kw_only=True)
+    expected_rows: int | None = field(default=None, kw_only=True)
+    is_idempotent: bool = field(default=False, kw_only=True)
 
-    def expecting(self, rows: int) -> Self:
-        """Touches so many rows or nothing at all: `ConditionFailed` otherwise, and the transaction is undone."""
-        return replace(self, expected=rows)
+    def expect_rows(self, rows: int) -> Self:
+        """Require this number of changed rows: otherwise ConditionFailed is raised and the transaction rolled
+        back.
+        """
+        return replace(self, expected_rows=rows)
 
-    def repeatable(self) -> Self:
-        """Doing it twice is doing it once, and so it may be sent again where nobody knows whether it was done."""
-        return replace(self, is_repeatable=True)
+    def idempotent(self) -> Self:
+        """Declare the statement idempotent, so that it may be sent again if its outcome is unknown."""
+        return replace(self, is_idempotent=True)
 
-    def request(self, environment: str) -> Statement:
+    def build_request(self, environment: str) -> Statement:
         return Statement(
             text=self.text,
             parameters=self.parameters,
             schema=self.schema.name,
             writes=True,
-            repeatable=self.is_repeatable,
-            expected=self.expected,
+            repeatable=self.is_idempotent,
+            expected=self.expected_rows,
             pattern=self.pattern,
         )
 
 
 @dataclass(frozen=True)
 class SqlChange(SqlWrite[int]):
-    """Gives how many rows it touched."""
+    """A write that returns the number of rows changed."""
 
-    def answer(self, result: Answer) -> int:
+    def decode_result(self, result: Answer) -> int:
         return result.count
 
 
@@ -233,13 +244,13 @@ class SqlChange(SqlWrite[int]):
 class SqlReturning(SqlWrite["tuple[T, ...]"], Generic[T]):
     row: type[T]
 
-    def answer(self, result: Answer) -> tuple[T, ...]:
-        return _read(self, self.row, result)
+    def decode_result(self, result: Answer) -> tuple[T, ...]:
+        return _decode_rows(self, self.row, result)
 
 
 @dataclass(frozen=True)
 class SqlTransact(EngineOperation[None]):
-    """Several changes of SQL, all or nothing."""
+    """Several SQL writes, all or nothing."""
 
     store: ClassVar[str] = "sql"
     writes: ClassVar[bool] = True
@@ -256,81 +267,88 @@ class SqlTransact(EngineOperation[None]):
     def resource(self) -> str:
         return "+".join(dict.fromkeys(each.resource for each in self.actions))
 
-    def request(self, environment: str) -> tuple[Statement, ...]:
-        return tuple(each.request(environment) for each in self.actions)
+    def build_request(self, environment: str) -> tuple[Statement, ...]:
+        return tuple(each.build_request(environment) for each in self.actions)
 
-    def answer(self, result: Any) -> None:
+    def decode_result(self, result: Any) -> None:
         return None
 
 
 @cache
-def _text(row: type[SqlRow], text: str) -> str:
+def _expand_columns(row: type[SqlRow], text: str) -> str:
     return text.replace(COLUMNS, row.columns())
 
 
 @cache
-def _verb_of(text: str) -> str:
-    found = _CHANGE.search(_LOCK.sub(" ", _SAID.sub(" ", text)))
+def _find_verb(text: str) -> str:
+    found = _WRITE_STATEMENT.search(_LOCKING_CLAUSE.sub(" ", _QUOTED_OR_COMMENT.sub(" ", text)))
     return "SELECT" if found is None else next(filter(None, found.groups())).upper()
 
 
 @cache
-def _table_of(text: str) -> str | None:
+def _find_table(text: str) -> str | None:
     found = _FIRST_TABLE.search(text)
     return None if found is None else found[1]
 
 
-def _check(text: str, parameters: Mapping[str, Any]) -> None:
-    """What cannot be run, or would be run wrongly, is refused where it is made."""
-    named = _named_in(text)
+def _check_parameters(text: str, parameters: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest unless the parameters match those that the statement names."""
+    named = _find_parameters(text)
     if named == parameters.keys():
         return
     if missing := sorted(named - parameters.keys()):
-        raise InvalidRequest(f"A statement names {', '.join(missing)}, and is not given it: {text!r}.")
+        raise InvalidRequest(f"Missing parameter {', '.join(missing)} of the statement {text!r}.")
     unused = sorted(parameters.keys() - named)
-    raise InvalidRequest(f"A statement is given {', '.join(unused)}, and does not name it: {text!r}.")
+    raise InvalidRequest(f"Unknown parameter {', '.join(unused)} of the statement {text!r}.")
 
 
 @cache
-def _named_in(text: str) -> frozenset[str]:
-    """The parameters that a text names. There are as many texts as declarations, and each is looked at once."""
+def _find_parameters(text: str) -> frozenset[str]:
+    """Return the parameters that a statement names. Cached: there are as many texts as declarations."""
     if _STRAY_PERCENT.search(text):
-        raise DeclarationError(f"A statement has a lone percent sign, which must be doubled: {text!r}.")
+        raise DeclarationError(f"Unescaped percent sign in the statement {text!r}: write %% instead.")
     if found := _DATABASE_CLOCK.search(text):
         raise DeclarationError(
-            f"A statement asks the database what time it is ({found[0]}…): pass the time of the stores' clock."
+            f"Invalid use of the database clock ({found[0]}…) in a statement: pass the time of the stores' "
+            "clock as a parameter."
         )
     return frozenset(_PLACEHOLDER.findall(text))
 
 
 @cache
-def _check_question(text: str) -> None:
-    """A read is asked again when its connection is lost, and of a reader: it changes nothing."""
-    if _verb_of(text) != "SELECT" or not _QUESTION.match(_SAID.sub(" ", text)):
+def _check_read_only(text: str) -> None:
+    """Raise DeclarationError if a read writes: reads are retried after a lost connection and may go to a
+    replica.
+    """
+    if _find_verb(text) != "SELECT" or not _READ_STATEMENT.match(_QUOTED_OR_COMMENT.sub(" ", text)):
         raise DeclarationError(
-            f"A read must change nothing, and this does: {text!r}. Declare it with `change(…)`, or with `returning(…)` for "
-            "the rows it touched."
+            f"Invalid read: the statement {text!r} writes. Declare it with `change(…)`, or with "
+            "`returning(…)` to get the changed rows."
         )
 
 
-def _quoted(name: str) -> str:
-    """A column by its name, and never what the word means otherwise: `user` is whoever is logged in."""
-    return name if _NAME.fullmatch(name) and name not in RESERVED else '"' + name.replace('"', '""') + '"'
+def _quote_name(name: str) -> str:
+    """Quote a column name where PostgreSQL would read it as a keyword: `user` is the session's user."""
+    return (
+        name if _NAME.fullmatch(name) and name not in RESERVED_WORDS else '"' + name.replace('"', '""') + '"'
+    )
 
 
-def _read(operation: SqlOperation[Any], row: type[T], result: Answer) -> tuple[T, ...]:
+def _decode_rows(operation: SqlOperation[Any], row: type[T], result: Answer) -> tuple[T, ...]:
     try:
         return tuple(row.model_validate(each) for each in result.rows)
     except ValidationError as error:
-        failure = ItemUnreadable(operation.resource, {}, f"{row.__name__}: {_misfits(error)}")
-    # Outside the handler: what Pydantic raises has the row's values, and no traceback shows them.
+        failure = ItemUnreadable(operation.resource, {}, f"{row.__name__}: {_format_errors(error)}")
+    # Raised outside the handler: Pydantic's error holds row values, which no traceback may show.
     raise failure
 
 
-def _misfits(error: ValidationError) -> str:
-    """Which columns, and why: in Pydantic's own words, which have no value, and not in those of a validator, which may."""
+def _format_errors(error: ValidationError) -> str:
+    """Return the columns and reasons. Uses Pydantic's own messages, which contain no values; those of custom
+    validators may.
+    """
     return "; ".join(
         f"{each['loc'][0] if each['loc'] else 'the row'}: "
-        + (each["type"].replace("_", " ") if each["type"] in _SAID_BY_OTHERS else each["msg"].lower())
+        + (each["type"].replace("_", " ") if each["type"] in _VALIDATOR_ERRORS else each["msg"].lower())
         for each in error.errors(include_url=False, include_context=False, include_input=False)
     )

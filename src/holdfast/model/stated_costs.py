@@ -1,7 +1,8 @@
-"""What a design said it would cost, line by line, and what is right instead: for `holdfast cost` to set side by side.
+"""Costs as a design document states them, line by line, with the corrected figures: `holdfast cost` compares
+both.
 
-A document's quantities and figures stand here as it has them. What is right is computed by the system from its own
-numbers, and each line says why it differs.
+The document's quantities and figures are copied unchanged. The system computes the corrected ones from its
+own numbers, and each line says why they differ.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-# What a quantity is of, and so which price of a list it is multiplied by.
-Billed: TypeAlias = Literal["GB stored", "write units", "read units", "GB recoverable"]
+# The unit of a quantity, which selects its price in a price list.
+BilledUnit: TypeAlias = Literal["GB stored", "write units", "read units", "GB recoverable"]
 
 
 @dataclass(frozen=True)
 class StatedCost:
-    """One line of a cost table: the quantity and the figure as stated, the right quantity, and why it is another."""
+    """One line of a cost table: quantity and figure as stated, the corrected quantity, and the reason for the
+    difference.
+    """
 
     name: str
-    billed: Billed
+    billed: BilledUnit
     quantity: float
     figure: float
     corrected: float
@@ -28,7 +31,9 @@ class StatedCost:
 
 @dataclass(frozen=True)
 class StatedSize:
-    """One line of a storage table, in bytes: as stated, and what it comes to. `note` is the reckoning as stated."""
+    """One line of a storage table, in bytes: as stated and as corrected. `note` is the calculation as
+    stated.
+    """
 
     name: str
     stated_bytes: float
@@ -39,7 +44,7 @@ class StatedSize:
 
 @dataclass(frozen=True)
 class StatedCosts:
-    """The tables of a document. `prices` names the price list of its time; the totals are those it states."""
+    """The cost tables of a document. `prices` names the price list of its time; totals are as stated."""
 
     source: str
     prices: str

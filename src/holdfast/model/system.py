@@ -1,7 +1,7 @@
 """A system: a package that declares its tables, patterns and components, and what runs on them.
 
 Hosts (the command line, the MCP server, the console) find systems by the entry point `holdfast.systems` and
-know nothing but this value. What a system may lack it leaves empty.
+know only this value. Fields for optional features default to empty.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol
 
-from holdfast.errors import DeclarationError, NotFound
+from holdfast.core.errors import DeclarationError, NotFound
 from holdfast.model.operations import Page
 from holdfast.model.patterns import Pattern
-from holdfast.model.queues import Queue, Received
+from holdfast.model.queues import Queue, ReceivedMessage
 from holdfast.model.sql import Schema
 from holdfast.model.stated_costs import StatedCosts
 from holdfast.model.tables import Index, Table
 
-ENTRY_POINTS: Final = "holdfast.systems"
-_WORD: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+ENTRY_POINT_GROUP: Final = "holdfast.systems"
+_COMMAND_WORD: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
 class Volume:
-    """How often something happens in a month, over how many partition keys it spreads, and the share of the busiest.
+    """How often an event occurs per month, over how many partition keys it spreads, and the share of the
+    busiest key.
 
-    `hottest` is the share of all that falls on one key; left out, all keys are alike.
+    `hottest` is the share that falls on the busiest key; None means an even spread.
     """
 
     per_month: float
@@ -44,74 +45,80 @@ class Volume:
 
 @dataclass(frozen=True)
 class Load:
-    """How much a system has to bear: the volume of each thing that rates refer to, and peak over average."""
+    """The expected load: the volume of each event that rates refer to, and peak over average."""
 
     volumes: Mapping[str, Volume] = field(default_factory=dict)
     peak_factor: float = 1.0
-    # How large an item gets in its life, in bytes, where it grows: by table name.
-    grows_to: Mapping[str, int] = field(default_factory=dict)
-    # How many partition keys a table or an index has, by its name, where they are fewer than what happens spreads over.
+    # The final size of items that grow, in bytes, by table name.
+    max_item_bytes: Mapping[str, int] = field(default_factory=dict)
+    # The number of partition keys of a table or index, by name, if it is smaller than the volume's
+    # `distinct_keys`.
     distinct_keys: Mapping[str, int] = field(default_factory=dict)
-    # Partition keys on which all falls that has them, by the name of the table or index: `GLOBAL`, or with a star a key
-    # that is one at any moment, as `EVENT#*` is for a day. What is constant by its template need not be named.
-    one_key: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    # The ids of patterns that are run as parts of transactions: each unit of theirs is billed twice.
-    transacted: Collection[str] = ()
-    # How large the item is that a pattern writes, in bytes, where it is another than its example: by the pattern's id.
+    # Partition keys that concentrate traffic, by table or index name: `GLOBAL`, or with a star a key that is
+    # the same for all at any time, as `EVENT#*` for a day. Keys whose template is constant need not be
+    # listed.
+    hot_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # The ids of patterns that run inside transactions: their capacity units are billed twice.
+    transacted_patterns: Collection[str] = ()
+    # The size in bytes of the item that a pattern writes, by pattern id, if it differs from the example's.
     item_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
-# What takes a message: done when it returns, tried again when it raises.
-Handler = Callable[[Received[Any]], Awaitable[None]]
+# Handles one message: the message is deleted when it returns, and retried when it raises.
+Handler = Callable[[ReceivedMessage[Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Consumer:
-    """Works off a queue. `receive`, `delete` and `hold` are the patterns it does so with.
+    """A consumer of one queue. It uses the patterns `receive`, `delete` and `extend_visibility`.
 
-    They are called as `receive(count, wait_s)`, `delete(received)` and `hold(received, seconds)`, and make the queue's
-    operations of these names.
+    They are called as `receive(count, wait_s)`, `delete(received)` and `extend_visibility(received,
+    seconds)`, and return the queue's operations `receive`, `delete` and `change_visibility`.
 
-    `handling` is called once in a process with the component's stores and gives a handler for as long as it is
-    entered: a place to keep a client open. Messages of one group are handled one after the other, of several
-    `at_once` at the same time. A handler that raises `RetryLater` says itself when to come again; after any other
-    error the pause grows with each attempt, from `pause_s` to `pause_s_max`, until the dead letters take the message.
+    `open_handler` is called once per process with the component's stores and returns a context manager that
+    yields the handler: the place to keep a client open. Messages of one group are handled in order; up to
+    `concurrency` messages are handled at the same time. A handler that raises `RetryLater` chooses the delay
+    itself; after any other error the delay grows with each attempt, from `retry_delay_s` to
+    `max_retry_delay_s`, until the message moves to the dead-letter queue.
     """
 
     queue: Queue[Any]
-    handling: Callable[[Any], AbstractAsyncContextManager[Handler]]
+    open_handler: Callable[[Any], AbstractAsyncContextManager[Handler]]
     receive: Pattern[..., Any] = field(kw_only=True)
     delete: Pattern[..., Any] = field(kw_only=True)
-    hold: Pattern[..., Any] = field(kw_only=True)
-    at_once: int = field(default=8, kw_only=True)
-    pause_s: float = field(default=1.0, kw_only=True)
-    pause_s_max: float = field(default=300.0, kw_only=True)
+    extend_visibility: Pattern[..., Any] = field(kw_only=True)
+    concurrency: int = field(default=8, kw_only=True)
+    retry_delay_s: float = field(default=1.0, kw_only=True)
+    max_retry_delay_s: float = field(default=300.0, kw_only=True)
 
     @property
     def name(self) -> str:
         return self.queue.name
 
 
-class Wakes(Protocol):
-    """Tells that there is something to do: None, if nothing was heard in the time."""
+class WakeSource(Protocol):
+    """A source of wake-up signals. `wait` returns None if there was no signal within the timeout."""
 
     async def wait(self, timeout_s: float) -> str | None: ...
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Something done again and again: `run` is called with the component's stores, `every_s` seconds apart.
+    """A recurring task: `run` is called with the component's stores, `every_s` seconds apart.
 
-    A run whose answer has a `more` that is true is followed by the next at once. `wakes` is called with the stores too,
-    and while it is entered a run also begins when it tells so; what it misses, the next run finds that is due.
+    If the result of a run has a true `more`, the next run starts at once. `wake_source` is also called with
+    the stores; while its context is open, each signal starts a run. A missed signal is covered by the next
+    regular run.
 
-    Several processes may run it at the same time: it must be safe under that, or take a lease first.
+    Several processes may run it at the same time: `run` must tolerate that, or acquire a lease first.
     """
 
     name: str
     every_s: float
     run: Callable[[Any], Awaitable[Any]]
-    wakes: Callable[[Any], AbstractAsyncContextManager[Wakes]] | None = field(default=None, kw_only=True)
+    wake_source: Callable[[Any], AbstractAsyncContextManager[WakeSource]] | None = field(
+        default=None, kw_only=True
+    )
 
 
 @dataclass(frozen=True)
@@ -124,18 +131,20 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a system that runs as another component than `api`; a plain function runs as that."""
+    """A system command that runs as a component other than `api`, which plain functions run as."""
 
     function: Callable[..., Awaitable[Any]]
     component: str | None = None
 
-    def __call__(self, *given: Any, **named: Any) -> Awaitable[Any]:
-        return self.function(*given, **named)
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        return self.function(*args, **kwargs)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a command lists: for a person the named members of each, one line a thing; for a program all of them."""
+    """The list that a command returns: people see the named columns, one line per item; programs get every
+    field.
+    """
 
     page: Page[Any]
     columns: tuple[str, ...]
@@ -143,18 +152,20 @@ class Listing:
 
 @dataclass(frozen=True)
 class Component:
-    """A named part of a system and the patterns it may run. Writes are declared apart, so that nobody overlooks one."""
+    """A named part of a system and the patterns it may run. Writes are declared separately, so that none is
+    overlooked.
+    """
 
     name: str
     purpose: str = ""
     reads: tuple[Pattern[..., Any], ...] = field(default=(), kw_only=True)
     writes: tuple[Pattern[..., Any], ...] = field(default=(), kw_only=True)
-    # Which reads are offered as tools by themselves, where not all are: the others serve the system's functions.
-    offers: tuple[Pattern[..., Any], ...] | None = field(default=None, kw_only=True)
-    # Makes the HTTP routes of this component: called with its stores. Those of `api` may stand in System.routes.
+    # The reads exposed as MCP tools; None exposes all. The others serve the system's own functions.
+    exposed_tools: tuple[Pattern[..., Any], ...] | None = field(default=None, kw_only=True)
+    # Builds the component's HTTP routes from its stores. The routes of `api` may be in System.routes instead.
     routes: Callable[..., Any] | None = field(default=None, kw_only=True)
-    # Its callers prove who they are with every call, by a signature: the API's token is not asked of them.
-    is_signed: bool = field(default=False, kw_only=True)
+    # Callers authenticate every request by a signature, so the API token is not required.
+    has_signed_requests: bool = field(default=False, kw_only=True)
     consumers: tuple[Consumer, ...] = field(default=(), kw_only=True)
     schedules: tuple[Schedule, ...] = field(default=(), kw_only=True)
     # Components that name the same process share one in `holdfast up`; each keeps its own view of the stores.
@@ -163,16 +174,17 @@ class Component:
     def __post_init__(self) -> None:
         writes = [each.id for each in self.writes]
         for consumer in self.consumers:
-            used = (consumer.receive, consumer.delete, consumer.hold)
+            used = (consumer.receive, consumer.delete, consumer.extend_visibility)
             if missing := [each.id for each in used if each.id not in writes]:
                 raise DeclarationError(
-                    f"The component {self.name} works off {consumer.name} by {', '.join(missing)}, and does not declare "
-                    "it among its writes: receiving, deleting and holding change the queue."
+                    f"Undeclared writes of the component {self.name}: its consumer of {consumer.name} uses "
+                    f"{', '.join(missing)}. Add them to `writes`: receiving, deleting and extending "
+                    "visibility change the queue."
                 )
 
     @property
-    def works(self) -> bool:
-        """Whether there is something to run beside answering calls."""
+    def has_work(self) -> bool:
+        """True if the component has consumers or schedules to run."""
         return bool(self.consumers or self.schedules)
 
     @property
@@ -182,7 +194,7 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What hosts know of a system."""
+    """Everything that hosts know about a system."""
 
     name: str
     purpose: str
@@ -190,102 +202,107 @@ class System:
     patterns: Sequence[Pattern[..., Any]]
     components: Sequence[Component] = ()
     load: Load = field(default_factory=Load)
-    # Other loads that the design check is asked about, by what they are called: `10,000 projects`.
+    # Alternative loads for the design check, by name: `10,000 projects`.
     what_if: Mapping[str, Load] = field(default_factory=dict)
-    # What the design said it would cost, for `holdfast cost` to set beside what that comes to.
+    # The costs that the design document states, which `holdfast cost` compares with the computed ones.
     stated_costs: StatedCosts | None = None
     title: str = ""
-    # Makes the sample data and gives the number of rows: called with stores, scale= and progress=, a callback that
-    # is told what is written, how many rows are, and how many there will be.
+    # Writes the sample data and returns the number of rows: called with stores, scale= and progress=, a
+    # callback that takes a label, the rows written and the total.
     sample: Callable[..., Awaitable[Any]] | None = None
-    # Tells the system's story: called with stores and a console to print to.
+    # Runs the demo story: called with stores and a console to print to.
     story: Callable[..., Awaitable[Any]] | None = None
-    # Makes the HTTP routes: called with stores, returns routers.
+    # Builds the HTTP routes: called with stores, returns routers.
     routes: Callable[..., Any] | None = None
-    # What its HTTP does in a way of its own, such as how it fails: called with the app when all else is in place.
-    manners: Callable[..., None] | None = None
-    # The largest body that its routes take, in bytes, where that is not what hosts allow by themselves.
+    # Customises the HTTP app, such as its error responses: called with the app after everything else is set
+    # up.
+    configure_app: Callable[..., None] | None = None
+    # The largest request body in bytes; None for the host's default.
     body_bytes_max: int | None = None
-    # Functions over several patterns, offered to agents beside the patterns themselves.
+    # Functions over several patterns, exposed to agents in addition to the patterns.
     tools: Sequence[Callable[..., Awaitable[Any]]] = ()
-    # The system's own commands by their words, as `projects list`: async functions that are called with stores and what
-    # their other parameters are given on the command line; one named `progress` is given a callback.
+    # The system's own commands, by their words, such as `projects list`: async functions called with stores
+    # and with their other parameters from the command line. A parameter named `progress` receives a callback.
     commands: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
-    # How rows of a CSV file become entities, by table name.
+    # CSV importers, by table name.
     imports: Mapping[str, Any] = field(default_factory=dict)
     # Live migrations, by name.
     migrations: Mapping[str, Any] = field(default_factory=dict)
     queues: Sequence[Queue[Any]] = ()
     buckets: Sequence[Any] = ()
-    # What it has in SQL, each with the migrations that make it.
+    # SQL schemas with their migrations.
     schemas: Sequence[Schema] = ()
     # The outboxes whose items a component relays: `holdfast outbox` lists and redrives them.
     outboxes: Sequence[Any] = ()
-    # The flows over its items: `holdfast flows` tells where each stands, draws them, and resumes what is parked.
+    # The flows over its items: `holdfast flows` reports their state, draws them, and resumes parked ones.
     flows: Sequence[Any] = ()
-    # Why something happened: called with stores and an id.
+    # Explains why something happened: called with stores and an id.
     why: Callable[..., Awaitable[Explanation]] | None = None
-    # Stand-ins for outside parties, by the party's name: each makes an HTTP app. One that takes an argument `clock`
-    # is given that of the settings, one that takes `folder` a place to keep its ledger in.
+    # Local stand-ins for external services, by service name: each builds an HTTP app. A parameter `clock`
+    # receives the clock of the settings, a parameter `folder` a directory for the ledger.
     sandboxes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    # What its processes find in their environment while parties are stood in for, where nobody has set it: called with the
-    # address of each stand-in by the party's name, and with the address of the system itself.
+    # Environment variables for the system's processes while sandboxes run, unless already set: called with
+    # each sandbox's address by service name, and with the system's own address.
     sandbox_variables: Callable[[Mapping[str, str], str], Mapping[str, str]] | None = None
-    # What each process of it does first, on stores that are prepared. It bears to be done again, and by several at once.
-    at_start: Callable[..., Awaitable[None]] | None = None
-    # Goes over every text that the system's processes log, so that nothing personal gets there.
+    # Runs first in each process, on provisioned stores. Must be idempotent and safe to run concurrently.
+    on_startup: Callable[..., Awaitable[None]] | None = None
+    # Removes personal data from every text that the system's processes log.
     redact_logs: Callable[[str], str] | None = None
-    # How long what is kept is kept, by table name, where the declaration of its entities does not tell: Periods.
+    # Retention periods by table name, if the entities do not declare a lifetime: Periods.
     retention: Mapping[str, Any] = field(default_factory=dict)
-    # How to find all that belongs to one person or case, by the kind of id: called with stores and the id, gives Traces.
+    # Finds all data of one person or case, by kind of id: called with stores and the id, returns Traces.
     subjects: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
-    # The environments it is meant for, each with its AWS region: what is emitted for AWS names the buckets of each.
+    # The environments with their AWS regions: generated AWS templates name the buckets of each.
     environments: Mapping[str, str] = field(default_factory=dict)
-    # Names without an environment are refused outside of memory: the system's data must say whose it is.
+    # Stores other than in-memory ones require an environment, so that data always names its owner.
     needs_environment: bool = False
-    # Holdfast's extras that it cannot run without, by their names, beside those of its stores: hosts look first.
+    # Holdfast extras that the system requires in addition to those of its stores; hosts check them first.
     extras: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _refuse_twins(self.name, "pattern", [each.id for each in self.patterns])
-        _refuse_twins(self.name, "table", [each.name for each in self.tables])
-        _refuse_twins(self.name, "queue", [each.name for each in self.queues])
-        _refuse_twins(self.name, "component", [each.name for each in self.components])
-        _refuse_commands(self)
-        _refuse_strange_loads(self)
+        _refuse_duplicates(self.name, "pattern", [each.id for each in self.patterns])
+        _refuse_duplicates(self.name, "table", [each.name for each in self.tables])
+        _refuse_duplicates(self.name, "queue", [each.name for each in self.queues])
+        _refuse_duplicates(self.name, "component", [each.name for each in self.components])
+        _check_commands(self)
+        _check_loads(self)
         for component in self.components:
             if strangers := [each.id for each in component.patterns if each not in self.patterns]:
                 raise DeclarationError(
-                    f"The component {component.name} of {self.name} declares {', '.join(strangers)}, which the system "
-                    "does not: add the pattern to the system, or take it from the component."
+                    f"Unknown pattern {', '.join(strangers)} in the component {component.name} of "
+                    f"{self.name}: add it to the system's patterns, or remove it from the component."
                 )
             if unknown := [each.name for each in component.consumers if each.queue not in self.queues]:
                 raise DeclarationError(
-                    f"The component {component.name} of {self.name} works off {', '.join(unknown)}, which the system does "
-                    "not declare: add the queue to the system."
+                    f"Unknown queue {', '.join(unknown)} in the component {component.name} of {self.name}: "
+                    "add it to the system's queues."
                 )
 
-    def component(self, name: str) -> Component:
+    def get_component(self, name: str) -> Component:
+        """Return a component by name. Raise NotFound if there is none."""
         for component in self.components:
             if component.name == name:
                 return component
         known = ", ".join(component.name for component in self.components)
         raise NotFound(f"{self.name} has no component {name!r}: it has {known or 'none'}.")
 
-    def pattern(self, id: str) -> Pattern[..., Any]:
+    def get_pattern(self, id: str) -> Pattern[..., Any]:
+        """Return a pattern by id or name. Raise NotFound if there is none."""
         for each in self.patterns:
             if each.id == id or each.name == id:
                 return each
         raise NotFound(f"{self.name} has no pattern {id!r}: `holdfast patterns {self.name}` lists them.")
 
-    def table(self, name: str) -> Table:
+    def get_table(self, name: str) -> Table:
+        """Return a table by its logical name. Raise NotFound if there is none."""
         for table in self.tables:
             if table.name == name:
                 return table
         known = ", ".join(table.name for table in self.tables)
         raise NotFound(f"{self.name} has no table {name!r}: it has {known}.")
 
-    def queue(self, name: str) -> Queue[Any]:
+    def get_queue(self, name: str) -> Queue[Any]:
+        """Return a queue by its logical name. Raise NotFound if there is none."""
         for queue in self.queues:
             if queue.name == name:
                 return queue
@@ -296,93 +313,99 @@ class System:
     def indexes(self) -> tuple[Index, ...]:
         return tuple(index for table in self.tables for index in table.indexes)
 
-    def components_of(self, pattern: Pattern[..., Any]) -> tuple[Component, ...]:
+    def find_components(self, pattern: Pattern[..., Any]) -> tuple[Component, ...]:
+        """Return the components that may run a pattern."""
         return tuple(component for component in self.components if pattern in component.patterns)
 
 
-def patterns_in(module: Any) -> tuple[Pattern[..., Any], ...]:
-    """Every pattern declared in a module, in the order it is written."""
+def collect_patterns(module: Any) -> tuple[Pattern[..., Any], ...]:
+    """Return every pattern declared in a module, in source order."""
     return tuple(value for value in vars(module).values() if isinstance(value, Pattern))
 
 
-def installed_systems() -> dict[str, System]:
-    """Every system that is installed, by name."""
-    return {name: _loaded(point) for name, point in _entry_points().items()}
+def load_systems() -> dict[str, System]:
+    """Load every installed system, by name."""
+    return {name: _load_entry_point(point) for name, point in _entry_points().items()}
 
 
-def installed_names() -> tuple[str, ...]:
-    """The names of all, also of those that cannot be loaded."""
+def list_system_names() -> tuple[str, ...]:
+    """Return the names of all installed systems, including those that fail to load."""
     return tuple(_entry_points())
 
 
-def installed_system(name: str) -> System:
-    """One system. Another that cannot be loaded does not stand in its way."""
+def load_system(name: str) -> System:
+    """Load one system. Other systems that fail to load do not matter."""
     points = _entry_points()
     if name not in points:
-        known = f"{', '.join(points) or 'none'} {'are' if len(points) > 1 else 'is'} installed"
-        raise NotFound(f"There is no system {name!r}: {known}.")
-    return _loaded(points[name])
+        raise NotFound(f"System {name!r} is not installed. Installed: {', '.join(points) or 'none'}.")
+    return _load_entry_point(points[name])
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    return {each.name: each for each in sorted(entry_points(group=ENTRY_POINTS), key=lambda each: each.name)}
+    return {
+        each.name: each for each in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name)
+    }
 
 
-def _loaded(point: EntryPoint) -> System:
+def _load_entry_point(point: EntryPoint) -> System:
     try:
         system = point.load()
     except Exception as error:
         raise DeclarationError(
-            f"The system {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+            f"Loading the system {point.name} ({point.value}) failed: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(system, System):
-        raise DeclarationError(f"The entry point {point.name} ({point.value}) names no System.")
+        raise DeclarationError(f"Invalid entry point {point.name} ({point.value}): expected a System.")
     if system.name != point.name:
         raise DeclarationError(
-            f"The entry point {point.name} ({point.value}) names the system {system.name}: call both the same."
+            f"The entry point {point.name} ({point.value}) names the system {system.name}: give both the "
+            "same name."
         )
     return system
 
 
-def _refuse_commands(system: System) -> None:
-    """Names that cannot be typed, a command that is also a group of others, a component that is not there."""
+def _check_commands(system: System) -> None:
+    """Raise DeclarationError for an invalid command name, a command that is also a group, or an unknown
+    component.
+    """
     for name, command in system.commands.items():
-        if not all(_WORD.fullmatch(word) for word in name.split(" ")):
+        if not all(_COMMAND_WORD.fullmatch(word) for word in name.split(" ")):
             raise DeclarationError(
-                f"{system.name} declares the command {name!r}: name it by words of small letters, digits and hyphens, "
-                "one space between them."
+                f"Invalid command name {name!r} of {system.name}: expected words of lower-case letters, "
+                "digits and hyphens, separated by single spaces."
             )
         if longer := [each for each in system.commands if each.startswith(f"{name} ")]:
             raise DeclarationError(
-                f"{system.name} declares the command {name!r} and also {longer[0]!r}: give the first a word more."
+                f"Conflicting commands {name!r} and {longer[0]!r} of {system.name}: the first is also a "
+                "group. Add a word to it."
             )
         component = command.component if isinstance(command, Command) else None
         if component is not None and component not in [each.name for each in system.components]:
-            raise DeclarationError(
-                f"The command {name!r} of {system.name} runs as {component}, which is none of its components."
-            )
+            raise DeclarationError(f"Unknown component {component} of the command {name!r} of {system.name}.")
 
 
-def _refuse_strange_loads(system: System) -> None:
-    """What a load says of a pattern, a table or an index that the system does not have would count for nothing."""
+def _check_loads(system: System) -> None:
+    """Raise DeclarationError if a load names a pattern, table or index that the system lacks, which would be
+    ignored.
+    """
     patterns = [each.id for each in system.patterns]
     places = [*(each.name for each in system.tables), *(each.name for each in system.indexes)]
     for name, load in {"load": system.load, **system.what_if}.items():
         named = {
-            "transacted": (load.transacted, patterns, "patterns"),
+            "transacted_patterns": (load.transacted_patterns, patterns, "patterns"),
             "item_bytes": (load.item_bytes, patterns, "patterns"),
-            "one_key": (load.one_key, places, "tables and indexes"),
+            "hot_keys": (load.hot_keys, places, "tables and indexes"),
             "distinct_keys": (load.distinct_keys, places, "tables and indexes"),
         }
         for what, (given, known, kind) in named.items():
             if strangers := [each for each in given if each not in known]:
                 raise DeclarationError(
-                    f"{what} of the load {name!r} of {system.name} names {', '.join(strangers)}, which is none of its "
-                    f"{kind}: {', '.join(known) or 'it has none'}."
+                    f"Invalid {what} in the load {name!r} of {system.name}: {', '.join(strangers)} is not "
+                    f"one of its {kind} ({', '.join(known) or 'it has none'})."
                 )
 
 
-def _refuse_twins(system: str, what: str, names: Iterable[str]) -> None:
+def _refuse_duplicates(system: str, what: str, names: Iterable[str]) -> None:
     several = list(names)
     if twice := sorted({name for name in several if several.count(name) > 1}):
         raise DeclarationError(f"{system} declares two {what}s named {', '.join(twice)}: rename one.")

@@ -1,8 +1,8 @@
 """A table and its indexes, as a system declares them once.
 
-`bookings = Table("Bookings", partition="booking_id")` names the logical table; the physical name has the
-environment in it. Indexes are declared on their table and are the only way to a second key. Nothing here
-touches a store: `definition` is what an engine is asked to create.
+`bookings = Table("Bookings", partition="booking_id")` names the logical table; the physical name includes the
+environment. Indexes are declared on their table. Nothing here touches a store: `definition` is what an engine
+creates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic.alias_generators import to_camel
 
-from holdfast.errors import DeclarationError
+from holdfast.core.errors import DeclarationError
 from holdfast.operations.tables.schema import (
     IndexDefinition,
     IndexProjection,
@@ -26,9 +26,9 @@ from holdfast.operations.tables.schema import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.model.entity import Entity
+    from holdfast.model.entities.entity import Entity
 
-# What the service takes for the name of a table or an index.
+# DynamoDB's rule for table and index names.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 ALL: Final = IndexProjection("ALL")
@@ -38,18 +38,18 @@ IndexScope = Literal["global", "local"]
 
 
 def include(*attributes: str) -> IndexProjection:
-    """A projection of the keys and these attributes, by their stored names."""
+    """Return a projection of the keys and these attributes, by their stored names."""
     return IndexProjection("INCLUDE", attributes)
 
 
-def as_written(name: str) -> str:
-    """Attributes stored under their Python names."""
+def keep_names(name: str) -> str:
+    """Store attributes under their Python names: `Table(…, naming=keep_names)`."""
     return name
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Index:
-    """A second key of a table. One with `default=False` is created only when it is asked for."""
+    """A secondary index of a table. One with `default=False` is optional: it is created only on request."""
 
     table: Table
     name: str
@@ -63,11 +63,11 @@ class Index:
     purpose: str = ""
 
     def __post_init__(self) -> None:
-        _refuse_name(f"The index {self!r}", self.name)
+        _check_name(f"the index {self!r}", self.name)
         if not isinstance(self.projection, IndexProjection):
             raise DeclarationError(
-                f"The index {self!r} has the projection {self.projection!r}, which is none: give ALL, KEYS_ONLY or "
-                "include('…'), of holdfast."
+                f"Invalid projection {self.projection!r} of the index {self!r}: expected ALL, KEYS_ONLY or "
+                "include('…') from holdfast."
             )
 
     @property
@@ -76,10 +76,10 @@ class Index:
 
     @property
     def key_attributes(self) -> tuple[KeyAttribute, ...]:
-        return _key_attributes(self.partition, self.partition_type, self.sort, self.sort_type)
+        return _build_key_attributes(self.partition, self.partition_type, self.sort, self.sort_type)
 
-    def holds(self, attribute: str) -> bool:
-        """Whether a reader of this index finds the attribute."""
+    def has_attribute(self, attribute: str) -> bool:
+        """Return True if readers of this index see the attribute."""
         if self.projection.kind == "ALL" or attribute in self.projection.attributes:
             return True
         return attribute in (self.partition, self.sort, self.table.partition, self.table.sort)
@@ -90,7 +90,9 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """`names` makes a stored name of a Python one. `ttl` is the attribute that holds the end of an item's life."""
+    """A table. `naming` converts Python names to stored names. `ttl` is the attribute that holds an item's
+    expiry.
+    """
 
     name: str
     partition: str
@@ -99,24 +101,24 @@ class Table:
     sort_type: KeyTag = field(default="S", kw_only=True)
     ttl: str | None = field(default=None, kw_only=True)
     stream: StreamView | None = field(default=None, kw_only=True)
-    recovery: bool = field(default=False, kw_only=True)
+    point_in_time_recovery: bool = field(default=False, kw_only=True)
     deletion_protection: bool = field(default=False, kw_only=True)
     separator: str = field(default="#", kw_only=True)
-    names: Callable[[str], str] = field(default=to_camel, kw_only=True)
+    naming: Callable[[str], str] = field(default=to_camel, kw_only=True)
     physical: str = field(default="", kw_only=True)
     purpose: str = field(default="", kw_only=True)
     indexes: list[Index] = field(default_factory=list, init=False, repr=False)
     entities: list[type[Entity]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _refuse_name(f"The table {self.name!r}", self.name)
+        _check_name(f"the table {self.name!r}", self.name)
         if len(self.separator) != 1 or self.separator.isalnum() or self.separator == "%":
             raise DeclarationError(
-                f"Table {self.name}: the separator of key templates is one character that is no letter, no digit "
-                f"and not %, and {self.separator!r} is not: leave it at '#'."
+                f"Invalid separator {self.separator!r} of table {self.name}: expected one character other "
+                "than a letter, a digit or %. The default is '#'."
             )
 
-    def index(
+    def global_index(
         self,
         name: str,
         partition: str,
@@ -128,8 +130,8 @@ class Table:
         sort_type: KeyTag = "S",
         purpose: str = "",
     ) -> Index:
-        """A global index: its own partition and sort key over the whole table."""
-        return self._add(
+        """Declare a global secondary index: its own partition and sort key over the whole table."""
+        return self._add_index(
             Index(
                 table=self,
                 name=name,
@@ -152,8 +154,10 @@ class Table:
         sort_type: KeyTag = "S",
         purpose: str = "",
     ) -> Index:
-        """A local index: another order within each partition. It can only be made with its table."""
-        return self._add(
+        """Declare a local secondary index: another order within each partition. It can only be created with
+        its table.
+        """
+        return self._add_index(
             Index(
                 table=self,
                 name=name,
@@ -167,7 +171,7 @@ class Table:
             )
         )
 
-    def _add(self, index: Index) -> Index:
+    def _add_index(self, index: Index) -> Index:
         if any(index.name == known.name for known in self.indexes):
             raise DeclarationError(f"Table {self.name} has two indexes named {index.name}: rename one.")
         self.indexes.append(index)
@@ -182,13 +186,17 @@ class Table:
         return tuple(index for index in self.indexes if index.scope == "local")
 
     def physical_name(self, environment: str) -> str:
-        """`Bookings-prod` in the environment `prod`, `Bookings` where there is none, unless the table says how."""
+        """Return `Bookings-prod` in the environment `prod`, `Bookings` without one, or the table's own
+        `physical` format.
+        """
         if self.physical:
             return self.physical.format(name=self.name, environment=environment)
         return f"{self.name}-{environment}" if environment else self.name
 
     def definition(self, physical: str, *, indexes: tuple[Index, ...] | None = None) -> TableDefinition:
-        """What an engine is asked to create: with the default indexes, or with exactly those given."""
+        """Return the definition that an engine creates: with the default indexes, or with exactly the given
+        ones.
+        """
         chosen = (
             [index for index in self.global_indexes if index.default] if indexes is None else list(indexes)
         )
@@ -207,17 +215,18 @@ class Table:
 
     @property
     def key_attributes(self) -> tuple[KeyAttribute, ...]:
-        return _key_attributes(self.partition, self.partition_type, self.sort, self.sort_type)
+        return _build_key_attributes(self.partition, self.partition_type, self.sort, self.sort_type)
 
 
-def _refuse_name(what: str, name: str) -> None:
+def _check_name(what: str, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise DeclarationError(
-            f"{what} cannot be called so: a name has 3 to 255 letters (a to z), digits, hyphens, dots and underscores."
+            f"Invalid name of {what}: expected 3 to 255 letters (a to z), digits, hyphens, dots and "
+            "underscores."
         )
 
 
-def _key_attributes(
+def _build_key_attributes(
     partition: str, partition_type: KeyTag, sort: str | None, sort_type: KeyTag
 ) -> tuple[KeyAttribute, ...]:
     keys = (KeyAttribute(partition, partition_type),)

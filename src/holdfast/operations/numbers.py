@@ -12,8 +12,8 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from typing import Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
 
 OVERFLOW: Final = "Number overflow. Attempting to store a number with magnitude larger than supported range"
 UNDERFLOW: Final = (

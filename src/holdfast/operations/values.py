@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
 
 if TYPE_CHECKING:

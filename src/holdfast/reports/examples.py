@@ -1,6 +1,6 @@
-"""Every pattern called with its example: the operation it makes, or why it makes none. Nothing is run.
+"""Call every pattern with its example and keep the operation or the error. Nothing is run.
 
-The first step of every report: what a pattern does is read from the operation.
+All reports start here: the operation shows what a pattern does.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import error_label
+from holdfast.core.errors import error_label
+from holdfast.model.entities.reads import BatchGet, CountQuery, ParallelQuery
+from holdfast.model.entities.writes import BatchPut, Transact
 from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
-from holdfast.model.reads import BatchGet, CountOf, Parallel
 from holdfast.model.sql import SqlTransact
 from holdfast.model.system import System
-from holdfast.model.writes import BatchPut, Transact
-from holdfast.reports.places import resource_of
+from holdfast.reports.resources import get_resource
 
 
 @dataclass(frozen=True)
 class Example:
-    """A pattern and the operation its example makes; `error` says why there is none."""
+    """A pattern and the operation that its example builds; `error` says why there is no operation."""
 
     pattern: Pattern[..., Any]
     operation: Operation[Any] | None = None
@@ -29,46 +29,51 @@ class Example:
 
     @property
     def parts(self) -> tuple[Operation[Any], ...]:
-        return () if self.operation is None else tuple(parts(self.operation))
+        """The single operations that the operation consists of; empty if there is none."""
+        return () if self.operation is None else tuple(iter_parts(self.operation))
 
     @property
     def writes(self) -> bool:
+        """True if the operation writes."""
         return self.operation is not None and self.operation.writes
 
     @property
-    def places(self) -> tuple[str, ...]:
-        """The tables, queues, buckets, tables of SQL and keys of the cache, by their logical names."""
-        resources = (resource_of(part) for part in self.parts)
+    def resource_names(self) -> tuple[str, ...]:
+        """The logical names of the tables, queues, buckets, SQL tables and cache keys touched."""
+        resources = (get_resource(part) for part in self.parts)
         return tuple(dict.fromkeys(each.name for each in resources if each is not None))
 
     @property
     def tables(self) -> tuple[str, ...]:
+        """The logical names of the DynamoDB tables that the operation touches."""
         return tuple(dict.fromkeys(part.table.name for part in self.parts if part.table is not None))
 
     @property
     def indexes(self) -> tuple[str, ...]:
+        """The names of the indexes that the operation reads."""
         return tuple(dict.fromkeys(part.index.name for part in self.parts if part.index is not None))
 
 
-def examples_of(system: System) -> tuple[Example, ...]:
-    """One for each pattern, in the order they are declared."""
-    return tuple(example_of(pattern) for pattern in system.patterns)
+def list_examples(system: System) -> tuple[Example, ...]:
+    """Return the example of every pattern, in declaration order."""
+    return tuple(build_example(pattern) for pattern in system.patterns)
 
 
-def example_of(pattern: Pattern[..., Any]) -> Example:
+def build_example(pattern: Pattern[..., Any]) -> Example:
+    """Call the pattern with its example. An error is kept in the result, not raised."""
     try:
-        return Example(pattern, pattern.example())
-    except Exception as error:  # whatever a pattern's own code raises is what the report tells
-        return Example(pattern, error=told(error))
+        return Example(pattern, pattern.build_example())
+    except Exception as error:  # the report shows any error that the pattern's own code raises
+        return Example(pattern, error=format_error(error))
 
 
-def parts(operation: Operation[Any]) -> Iterator[Operation[Any]]:
-    """What an operation is made of: the actions of a transaction, the gets of a batch, the query of a count."""
+def iter_parts(operation: Operation[Any]) -> Iterator[Operation[Any]]:
+    """Yield the parts of an operation, such as the actions of a transaction or the gets of a batch."""
     match operation:
         case Transact():
             for action in operation.actions:
-                yield from parts(action)
-        case Parallel():
+                yield from iter_parts(action)
+        case ParallelQuery():
             yield from operation.queries
         case BatchGet():
             yield from operation.gets
@@ -76,15 +81,15 @@ def parts(operation: Operation[Any]) -> Iterator[Operation[Any]]:
             yield from operation.puts
         case SqlTransact():
             yield from operation.actions
-        case CountOf():
+        case CountQuery():
             yield operation.query
         case _:
             yield operation
 
 
-def told(error: BaseException) -> str:
-    """An error in one line; of several at once, the first."""
+def format_error(error: BaseException) -> str:
+    """Format an error as one line; for an exception group, its first error."""
     if isinstance(error, BaseExceptionGroup):
-        return told(error.exceptions[0])
+        return format_error(error.exceptions[0])
     text = " ".join(" ".join([str(error), *getattr(error, "__notes__", [])]).split())
     return f"{error_label(error)}: {text}" if text else error_label(error)

@@ -1,4 +1,4 @@
-"""The list of a system's patterns, as rows that people and programs read; with measures where they were taken."""
+"""The list of a system's patterns as rows, optionally with their measures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 from holdfast.model.patterns import Pattern
 from holdfast.model.system import System
-from holdfast.reports.examples import Example, examples_of
-from holdfast.reports.measuring import Measure
+from holdfast.reports.examples import Example, list_examples
+from holdfast.reports.measurement.pattern_measures import Measure
 
 
 @dataclass(frozen=True)
 class PatternRow:
-    """One pattern. `table` is the queue, the bucket, the table of SQL or the key of the cache too; several of one operation
-    are joined by commas.
+    """One pattern.
+
+    `table` names the table, queue, bucket, SQL table or cache key; several names are joined by commas.
     """
 
     system: str
@@ -30,8 +31,8 @@ class PatternRow:
     components: tuple[str, ...]
     measure: Measure | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """The shape that other programs rely on."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the row in the JSON form that other programs rely on."""
         row: dict[str, Any] = {
             "system": self.system,
             "id": self.id,
@@ -44,17 +45,19 @@ class PatternRow:
             "index": self.index,
             "components": list(self.components),
         }
-        return row if self.measure is None else row | measured_json(self.measure)
+        return row if self.measure is None else row | measure_to_json(self.measure)
 
 
-def pattern_rows(system: System, measures: Mapping[str, Measure] | None = None) -> list[PatternRow]:
-    """One row for each pattern, in the order they are declared."""
+def build_pattern_rows(system: System, measures: Mapping[str, Measure] | None = None) -> list[PatternRow]:
+    """Return one row for each pattern, in declaration order."""
     measures = measures or {}
-    return [_row(system, example, measures.get(example.pattern.id)) for example in examples_of(system)]
+    return [
+        _build_row(system, example, measures.get(example.pattern.id)) for example in list_examples(system)
+    ]
 
 
-def measured_json(measure: Measure) -> dict[str, Any]:
-    """Nulls where it was not measured, with the reason."""
+def measure_to_json(measure: Measure) -> dict[str, Any]:
+    """Return the measure as JSON; nulls and the reason if it was not measured."""
     is_measured = measure.is_measured
     return {
         "items_read": measure.items_read if is_measured else None,
@@ -65,13 +68,13 @@ def measured_json(measure: Measure) -> dict[str, Any]:
     }
 
 
-def calls_per_month(system: System, pattern: Pattern[..., Any]) -> float | None:
-    """How often a pattern runs in a month; None where its rate names nothing that the system has a volume of."""
+def compute_calls_per_month(system: System, pattern: Pattern[..., Any]) -> float | None:
+    """Return the pattern's calls per month; None if its rate refers to an undeclared volume."""
     volume = system.load.volumes.get(pattern.rate.per)
     return None if volume is None else pattern.rate.times * volume.per_month
 
 
-def _row(system: System, example: Example, measure: Measure | None) -> PatternRow:
+def _build_row(system: System, example: Example, measure: Measure | None) -> PatternRow:
     pattern, operation = example.pattern, example.operation
     return PatternRow(
         system.name,
@@ -81,12 +84,12 @@ def _row(system: System, example: Example, measure: Measure | None) -> PatternRo
         {
             "per": pattern.rate.per,
             "times": pattern.rate.times,
-            "per_month": calls_per_month(system, pattern),
+            "per_month": compute_calls_per_month(system, pattern),
         },
         None if operation is None else operation.store,
         None if operation is None else operation.kind,
-        ", ".join(example.places) or None,
+        ", ".join(example.resource_names) or None,
         ", ".join(example.indexes) or None,
-        tuple(component.name for component in system.components_of(pattern)),
+        tuple(component.name for component in system.find_components(pattern)),
         measure,
     )

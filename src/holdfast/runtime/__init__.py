@@ -2,92 +2,92 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.counting import Counted
-from holdfast.runtime.exporting import export_csv
-from holdfast.runtime.importing import Importer, ImportReport, import_csv
-from holdfast.runtime.opening import (
+from holdfast.runtime.csv_io.exporter import export_csv
+from holdfast.runtime.csv_io.importer import Importer, ImportReport, import_csv
+from holdfast.runtime.factory import (
     open_cipher,
+    open_memory_stores,
     open_secrets,
     open_stores,
     open_tables_engine,
-    stores_in_memory,
 )
-from holdfast.runtime.preparation import (
+from holdfast.runtime.recovery.backups import (
+    RecoveryWindow,
+    create_backup,
+    get_recovery_window,
+    list_backups,
+    restore_in_place,
+    restore_table,
+)
+from holdfast.runtime.recovery.restore_in_place import Difference, RestoreReport, revert_table
+from holdfast.runtime.sql_checks import StatementMismatch, check_statements
+from holdfast.runtime.stores import Observer, Stores
+from holdfast.runtime.system_provisioner import (
     QueueReport,
     create_buckets,
     create_queues,
+    get_queue_reports,
+    get_schema_states,
     migrate_schemas,
-    prepare,
-    queue_reports,
-    schema_states,
+    provision,
     sweep_buckets,
 )
-from holdfast.runtime.provisioning import (
+from holdfast.runtime.table_provisioner import (
     IndexReport,
     add_indexes,
     create_tables,
-    describe,
-    index_reports,
-    prepare_tables,
+    describe_table,
+    get_index_reports,
+    provision_tables,
 )
-from holdfast.runtime.putting_back import Difference, PutBack, put_back
-from holdfast.runtime.restoring import (
-    Window,
-    back_up,
-    list_backups,
-    recovery_window,
-    restore,
-    restore_in_place,
-)
-from holdfast.runtime.statements import Misfit, check_statements
-from holdfast.runtime.stores import Observer, Stores
-from holdfast.runtime.usage import Meter, Usage, metered
-from holdfast.runtime.workers import Work, work
+from holdfast.runtime.telemetry.measurements import Measurement
+from holdfast.runtime.telemetry.usage import Meter, Usage, meter_usage
+from holdfast.runtime.workers import WorkerGroup, run_worker
 from holdfast.security.secrets import Secret, Secrets
 
 __all__ = [
-    "Counted",
     "Difference",
     "ImportReport",
     "Importer",
     "IndexReport",
+    "Measurement",
     "Meter",
-    "Misfit",
     "Observer",
-    "PutBack",
     "QueueReport",
+    "RecoveryWindow",
+    "RestoreReport",
     "Secret",
     "Secrets",
+    "StatementMismatch",
     "Stores",
     "Usage",
-    "Window",
-    "Work",
+    "WorkerGroup",
     "add_indexes",
-    "back_up",
     "check_statements",
+    "create_backup",
     "create_buckets",
     "create_queues",
     "create_tables",
-    "describe",
+    "describe_table",
     "export_csv",
+    "get_index_reports",
+    "get_queue_reports",
+    "get_recovery_window",
+    "get_schema_states",
     "import_csv",
-    "index_reports",
     "list_backups",
-    "metered",
+    "meter_usage",
     "migrate_schemas",
     "open_cipher",
+    "open_memory_stores",
     "open_secrets",
     "open_stores",
     "open_tables_engine",
-    "prepare",
-    "prepare_tables",
-    "put_back",
-    "queue_reports",
-    "recovery_window",
-    "restore",
+    "provision",
+    "provision_tables",
     "restore_in_place",
-    "schema_states",
-    "stores_in_memory",
+    "restore_table",
+    "revert_table",
+    "run_worker",
     "sweep_buckets",
-    "work",
 ]

@@ -1,4 +1,4 @@
-"""The engines beside the tables', each opened when it is first wanted and closed with the stores."""
+"""The engines of the stores other than tables: opened on first use, closed with the stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from holdfast.errors import SettingsError, StoreClosed
+from holdfast.core.errors import SettingsError, StoreClosed
 
 
 class Engine(Protocol):
@@ -16,7 +16,7 @@ class Engine(Protocol):
 
 
 class Engines:
-    """`openers` makes an engine by the name of its store."""
+    """Engines by store name, created on first use by `openers`."""
 
     def __init__(self, openers: Mapping[str, Callable[[], Engine]] | None = None) -> None:
         self._openers = dict(openers or {})
@@ -24,9 +24,10 @@ class Engines:
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def of(self, store: str) -> Engine:
+    def get(self, store: str) -> Engine:
+        """Return the engine of a store, opening it on first use."""
         found = self._open.get(store)
-        return self._opened(store) if found is None else found
+        return self._open_engine(store) if found is None else found
 
     def close(self) -> None:
         with self._lock:
@@ -35,14 +36,15 @@ class Engines:
         for engine in engines:
             engine.close()
 
-    def _opened(self, store: str) -> Engine:
+    def _open_engine(self, store: str) -> Engine:
         with self._lock:
             if self._is_closed:
                 raise StoreClosed(f"The {store} store was closed.")
             if store not in self._open:
                 if store not in self._openers:
                     raise SettingsError(
-                        f"These stores have no {store}: open them with open_stores(…), or give Stores an engine for it."
+                        f"No engine for the {store} store: open the stores with open_stores(…), or pass one "
+                        "in Stores(engines=…)."
                     )
                 self._open[store] = self._openers[store]()
             return self._open[store]

@@ -1,1 +1,1 @@
-"""Who may do what: signatures, tokens, ciphers and keys, secrets."""
+"""Signatures, bearer tokens, ciphers and keys, and secrets."""

@@ -1,9 +1,9 @@
-"""Ciphers: what encrypts data at rest, and binds it to where it belongs.
+"""Ciphers that encrypt data at rest and bind it to its location.
 
-Envelope encryption: each message has a data key of its own (AES-256-GCM), and the data key is wrapped by a key that
-is kept elsewhere: in a file (`open_file_cipher`, here) or in KMS (`kms.py`). The context, such as the bucket and key of
-an object, is authenticated with the message: moved to another place it can no longer be decrypted. A message says by
-which key it was wrapped, so that keys can be rotated while old messages stay readable.
+Envelope encryption: each message has its own data key (AES-256-GCM), wrapped by a key that is stored in a
+file (`open_file_cipher`, here) or in KMS (`kms.py`). The context, such as the bucket and key of an object, is
+authenticated with the message: a message that was moved elsewhere does not decrypt. A message names its
+wrapping key, so that keys can be rotated while old messages stay readable.
 
     "HFC1" | length, id of the wrapping key | length, wrapped data key | nonce | encrypted body and tag
 """
@@ -25,35 +25,38 @@ from typing import Final, Protocol
 
 import msgspec
 
-from holdfast.errors import InvalidRequest, KeyUnavailable, SettingsError
+from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
 
 MAGIC: Final = b"HFC1"
 DATA_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 FILE_VERSION: Final = 1
-# Nobody but the owner may read keys.
-OWNER_ONLY: Final = 0o600
-OTHERS: Final = 0o077
+# Only the owner may read keys.
+OWNER_ONLY_MODE: Final = 0o600
+OTHERS_MASK: Final = 0o077
 _LENGTH: Final = struct.Struct(">H")
 
 Context = Mapping[str, str]
 
 
 class Cipher(Protocol):
+    """A cipher with authenticated context and key rotation."""
+
     def encrypt(self, plaintext: bytes, context: Context) -> bytes: ...
 
     def decrypt(self, ciphertext: bytes, context: Context) -> bytes:
-        """Raises `InvalidRequest` for bytes that are damaged or belong to another context, `KeyUnavailable` for a key
-        that is not to be had."""
+        """Return the plaintext. Raise `InvalidRequest` for bytes that are damaged or belong to another
+        context, `KeyUnavailable` if the key is missing.
+        """
         ...
 
     def rewrap(self, ciphertext: bytes, context: Context) -> bytes:
-        """The same message under the current key; the body is not touched."""
+        """Return the same message under the current key; the encrypted body stays the same."""
         ...
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """A message taken apart. `sealed` is nonce, body and tag."""
+    """A parsed message. `sealed` is nonce, body and tag."""
 
     key_id: str
     wrapped: bytes
@@ -66,27 +69,32 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def of(cls, ciphertext: bytes) -> Envelope:
+    def parse(cls, ciphertext: bytes) -> Envelope:
+        """Parse a message. Raise `InvalidRequest` if its header is damaged."""
         if not ciphertext.startswith(MAGIC):
-            raise InvalidRequest("These bytes are no message of ours: they do not begin with a header.")
+            raise InvalidRequest("Invalid message: expected it to begin with the header HFC1.")
         try:
-            id, at = _taken(ciphertext, len(MAGIC))
-            wrapped, at = _taken(ciphertext, at)
+            id, at = _read_field(ciphertext, len(MAGIC))
+            wrapped, at = _read_field(ciphertext, at)
             return cls(key_id=id.decode(), wrapped=wrapped, sealed=ciphertext[at:])
         except (struct.error, UnicodeDecodeError) as error:
-            raise InvalidRequest("The message is damaged: its header is cut off.") from error
+            raise InvalidRequest("The message is damaged: its header is truncated.") from error
 
 
-def sealed(data_key: bytes, plaintext: bytes, context: Context) -> bytes:
-    return _gcm_encrypted(data_key, plaintext, MAGIC + spelled(context))
+def seal(data_key: bytes, plaintext: bytes, context: Context) -> bytes:
+    """Encrypt the plaintext with the data key, bound to the context."""
+    return _gcm_encrypt(data_key, plaintext, MAGIC + encode_context(context))
 
 
-def unsealed(data_key: bytes, body: bytes, context: Context) -> bytes:
-    return _gcm_decrypted(data_key, body, MAGIC + spelled(context))
+def unseal(data_key: bytes, body: bytes, context: Context) -> bytes:
+    """Decrypt a body with the data key. Raise `InvalidRequest` if it is damaged or belongs to another
+    context.
+    """
+    return _gcm_decrypt(data_key, body, MAGIC + encode_context(context))
 
 
-def spelled(context: Context) -> bytes:
-    """One spelling per context, whatever its order."""
+def encode_context(context: Context) -> bytes:
+    """Return the canonical bytes of a context, independent of its order."""
     return json.dumps(dict(context), sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -94,7 +102,7 @@ def spelled(context: Context) -> bytes:
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file holds. Keys are never taken out: something may still be encrypted by them."""
+    """The content of a key file. Keys are never removed: data may still be encrypted with them."""
 
     version: int
     current: str
@@ -102,117 +110,127 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_file_cipher(path: Path) -> FileCipher:
-    """By the keys in this file, which is made if there is none."""
+    """Open a cipher with the keys in this file, and create the file if it is missing."""
     require_cryptography()
     if not path.exists():
-        _make(path)
+        _create_key_file(path)
     cipher = FileCipher(path)
-    cipher.current_key_id  # noqa: B018  a file that cannot be used is refused here, and not at the first message
+    cipher.current_key_id  # noqa: B018  refuses an invalid file here, not at the first message
     return cipher
 
 
 class FileCipher:
-    """Reads the file again when it was changed, so that a rotation reaches every process."""
+    """A cipher with keys in a file. It reads the file again after a change, so that a rotation reaches every
+    process.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._read: tuple[tuple[int, int], KeyFile] | None = None
+        self._cached: tuple[tuple[int, int], KeyFile] | None = None
 
     @property
     def current_key_id(self) -> str:
-        return self._keys().current
+        return self._load_keys().current
 
     def encrypt(self, plaintext: bytes, context: Context) -> bytes:
         data_key = secrets.token_bytes(DATA_KEY_BYTES)
-        return bytes(self._wrapped(data_key, sealed(data_key, plaintext, context)))
+        return bytes(self._wrap(data_key, seal(data_key, plaintext, context)))
 
     def decrypt(self, ciphertext: bytes, context: Context) -> bytes:
-        envelope = Envelope.of(ciphertext)
-        return unsealed(self._data_key(envelope), envelope.sealed, context)
+        envelope = Envelope.parse(ciphertext)
+        return unseal(self._unwrap(envelope), envelope.sealed, context)
 
     def rewrap(self, ciphertext: bytes, context: Context) -> bytes:
-        envelope = Envelope.of(ciphertext)
+        envelope = Envelope.parse(ciphertext)
         if envelope.key_id == self.current_key_id:
             return ciphertext
-        return bytes(self._wrapped(self._data_key(envelope), envelope.sealed))
+        return bytes(self._wrap(self._unwrap(envelope), envelope.sealed))
 
     def rotate(self) -> str:
-        """Adds a key and makes it the current one; gives its id. The others still decrypt."""
-        with _alone(self._path):
-            keys = self._keys()
-            id, key = _new_key()
-            _write(
+        """Add a key, make it the current one and return its id. The older keys still decrypt."""
+        with _lock_key_file(self._path):
+            keys = self._load_keys()
+            id, key = _generate_key()
+            _write_key_file(
                 self._path,
                 KeyFile(version=FILE_VERSION, current=id, keys={**keys.keys, id: key}),
                 replace=True,
             )
         return id
 
-    def _wrapped(self, data_key: bytes, body: bytes) -> Envelope:
+    def _wrap(self, data_key: bytes, body: bytes) -> Envelope:
         id = self.current_key_id
         return Envelope(
-            key_id=id, wrapped=_gcm_encrypted(self._key(id), data_key, MAGIC + id.encode()), sealed=body
+            key_id=id, wrapped=_gcm_encrypt(self._get_key(id), data_key, MAGIC + id.encode()), sealed=body
         )
 
-    def _data_key(self, envelope: Envelope) -> bytes:
-        return _gcm_decrypted(self._key(envelope.key_id), envelope.wrapped, MAGIC + envelope.key_id.encode())
+    def _unwrap(self, envelope: Envelope) -> bytes:
+        return _gcm_decrypt(
+            self._get_key(envelope.key_id), envelope.wrapped, MAGIC + envelope.key_id.encode()
+        )
 
-    def _key(self, id: str) -> bytes:
-        key = self._keys().keys.get(id)
+    def _get_key(self, id: str) -> bytes:
+        key = self._load_keys().keys.get(id)
         if key is None:
             raise KeyUnavailable(
-                f"The key {id!r} is not in {self._path}, and this was encrypted by it: bring back the key file that has "
-                "it, or add the key to this one."
+                f"Missing key {id!r} in {self._path}: the message was encrypted with it. Restore the "
+                "key file that has it, or add the key to this one."
             )
         return b64decode(key)
 
-    def _keys(self) -> KeyFile:
+    def _load_keys(self) -> KeyFile:
         try:
             status = self._path.stat()
             seen = (status.st_ino, status.st_mtime_ns)
             with self._lock:
-                if self._read is None or self._read[0] != seen:
-                    refuse_what_others_may_read(self._path, "keys")
-                    self._read = (seen, _parsed(self._path))
-                return self._read[1]
+                if self._cached is None or self._cached[0] != seen:
+                    require_owner_only(self._path, "keys")
+                    self._cached = (seen, _parse_key_file(self._path))
+                return self._cached[1]
         except OSError as error:
-            raise KeyUnavailable(f"The key file {self._path} cannot be read: {error.strerror}.") from error
+            raise KeyUnavailable(f"Failed to read the key file {self._path}: {error.strerror}.") from error
 
 
 def require_cryptography() -> None:
+    """Raise `SettingsError` if the package cryptography is not installed."""
     if importlib.util.find_spec("cryptography") is None:
         raise SettingsError(
-            "A cipher needs cryptography, which this installation does not have: pip install '.[objects]' in the clone "
-            "of Holdfast, or make setup"
+            "A cipher needs cryptography, which is not installed. Run pip install '.[objects]' in the "
+            "clone of Holdfast, or make setup."
         )
 
 
-def refuse_what_others_may_read(path: Path, what: str) -> None:
-    if path.stat().st_mode & OTHERS:
+def require_owner_only(path: Path, contents: str) -> None:
+    """Raise `SettingsError` if group or others have access to the file. `contents` names what it holds."""
+    if path.stat().st_mode & OTHERS_MASK:
         raise SettingsError(
-            f"Others may read the {what} in {path}: chmod 600 {path}, and replace them if somebody did."
+            f"Other users may read the {contents} in {path}. Run chmod 600 {path}, and replace them if they "
+            "leaked."
         )
 
 
-def _make(path: Path) -> None:
-    id, key = _new_key()
+def _create_key_file(path: Path) -> None:
+    id, key = _generate_key()
     try:
-        _write(path, KeyFile(version=FILE_VERSION, current=id, keys={id: key}), replace=False)
+        _write_key_file(path, KeyFile(version=FILE_VERSION, current=id, keys={id: key}), replace=False)
     except OSError as error:
         raise SettingsError(
-            f"The key file {path} cannot be made ({error.strerror}): name another place in the setting `keys`."
+            f"Failed to create the key file {path} ({error.strerror}). Use another path in the setting "
+            "`keys`."
         ) from error
 
 
-def _new_key() -> tuple[str, str]:
+def _generate_key() -> tuple[str, str]:
     return f"key-{secrets.token_hex(8)}", b64encode(secrets.token_bytes(DATA_KEY_BYTES)).decode()
 
 
-def _write(path: Path, keys: KeyFile, *, replace: bool) -> None:
-    """Whole or not at all. Of two processes that make the file, one does, and the other takes what it made."""
+def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
+    """Write the file atomically. If two processes create it at once, the first wins and the other uses its
+    file.
+    """
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n")
@@ -238,9 +256,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time changes the file."""
-    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, OWNER_ONLY)
+def _lock_key_file(path: Path) -> Iterator[None]:
+    """Hold the lock that lets one process at a time change the file."""
+    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, OWNER_ONLY_MODE)
     try:
         flock(descriptor, LOCK_EX)
         yield
@@ -248,15 +266,16 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _parsed(path: Path) -> KeyFile:
+def _parse_key_file(path: Path) -> KeyFile:
     try:
         keys = msgspec.json.decode(path.read_bytes(), type=KeyFile)
         sizes = {len(b64decode(key, validate=True)) for key in keys.keys.values()}
     except ValueError as error:
-        raise SettingsError(f"{path} is no key file: {error}.") from error
+        raise SettingsError(f"Invalid key file {path}: {error}.") from error
     if keys.version != FILE_VERSION or keys.current not in keys.keys or sizes != {DATA_KEY_BYTES}:
         raise SettingsError(
-            f"{path} is no key file of version {FILE_VERSION}: it needs keys of {DATA_KEY_BYTES} bytes, one of them current."
+            f"Invalid key file {path}: expected version {FILE_VERSION} with keys of {DATA_KEY_BYTES} "
+            "bytes, one of them current."
         )
     return keys
 
@@ -264,26 +283,26 @@ def _parsed(path: Path) -> KeyFile:
 # --- AES-256-GCM --------------------------------------------------------------------------------------------
 
 
-def _gcm_encrypted(key: bytes, plaintext: bytes, bound: bytes) -> bytes:
+def _gcm_encrypt(key: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = secrets.token_bytes(NONCE_BYTES)
-    return nonce + AESGCM(key).encrypt(nonce, plaintext, bound)
+    return nonce + AESGCM(key).encrypt(nonce, plaintext, associated_data)
 
 
-def _gcm_decrypted(key: bytes, body: bytes, bound: bytes) -> bytes:
+def _gcm_decrypt(key: bytes, body: bytes, associated_data: bytes) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     try:
-        return AESGCM(key).decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], bound)
+        return AESGCM(key).decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], associated_data)
     except (InvalidTag, ValueError) as error:
         raise InvalidRequest(
-            "The message is damaged, or was encrypted for another context: nothing of it can be trusted."
+            "The message is damaged or was encrypted for another context: it is not decrypted."
         ) from error
 
 
-def _taken(ciphertext: bytes, at: int) -> tuple[bytes, int]:
+def _read_field(ciphertext: bytes, at: int) -> tuple[bytes, int]:
     (length,) = _LENGTH.unpack_from(ciphertext, at)
     at += _LENGTH.size
     if at + length > len(ciphertext):

@@ -1,11 +1,11 @@
-"""Secrets: what a system shares with outside parties, and must neither keep in its code nor show.
+"""Secrets that a system shares with external services; they are neither in the code nor in its output.
 
     secrets = open_secrets("env:", Path())
     secret = secrets.get("webhook")          # HOLDFAST_SECRET_WEBHOOK, HOLDFAST_SECRET_WEBHOOK_PREVIOUS
     any(hmac.compare_digest(given, each) for each in secret.live)
 
-A secret that is being rotated has two live values: the current one, which is sent, and the previous one, which is
-still taken. The values come from variables of the environment, a TOML file that nobody else may read, or Secrets
+During a rotation a secret has two live values: the current one, which we send, and the previous one, which we
+still accept. The values come from environment variables, a TOML file that only its owner may read, or Secrets
 Manager (`secrets_manager.py`).
 """
 
@@ -19,21 +19,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import InvalidRequest, SecretMissing, SettingsError
-from holdfast.security.ciphers import refuse_what_others_may_read
-from holdfast.settings import ENVIRONMENT_SECRETS, FILE_SCHEME, SECRET_VARIABLE_PREFIX
+from holdfast.config.settings import ENVIRONMENT_SECRETS, FILE_SCHEME, SECRET_VARIABLE_PREFIX
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InvalidRequest, SecretMissing, SettingsError
+from holdfast.security.ciphers import require_owner_only
 
-PREVIOUS: Final = "_PREVIOUS"
-# How long a value is used before its place is looked at again.
-KEPT_S: Final = 300.0
+PREVIOUS_SUFFIX: Final = "_PREVIOUS"
+# How long a value is cached before it is fetched again.
+CACHE_S: Final = 300.0
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*([_/-][a-z0-9]+)*")
 # `access_key` would be HOLDFAST_SECRET_ACCESS_KEY, the secret of the DynamoDB endpoint.
-_TAKEN: Final = "HOLDFAST_SECRET_ACCESS_KEY"
+_RESERVED_VARIABLE: Final = "HOLDFAST_SECRET_ACCESS_KEY"
 
 
 class Secret:
-    """The values of one secret. It shows itself nowhere: not in a log, a traceback or a debugger's list."""
+    """The values of one secret. Its repr hides them, so that no log, traceback or debugger shows them."""
 
     __slots__ = ("_current", "_previous", "name")
 
@@ -61,40 +61,47 @@ class Secret:
 
 
 class SecretSource(Protocol):
-    """Where secrets are: looked at each time it is asked."""
+    """A source of secrets, without a cache."""
 
     def fetch(self, name: str) -> Secret:
-        """Raises `SecretMissing`, with where to put it."""
+        """Return the secret. Raise `SecretMissing`, whose message says where to put it."""
         ...
 
 
 class Secrets:
-    """Secrets by name, each kept for `kept_s` seconds by the clock; `refresh` looks again at once."""
+    """Secrets by name, each cached for `cache_s` seconds by the clock. `refresh` fetches at once."""
 
-    def __init__(self, source: SecretSource, *, clock: Clock = SYSTEM_CLOCK, kept_s: float = KEPT_S) -> None:
-        self._source, self._clock, self._kept_s = source, clock, kept_s
-        self._kept: dict[str, tuple[float, Secret]] = {}
+    def __init__(
+        self, source: SecretSource, *, clock: Clock = SYSTEM_CLOCK, cache_s: float = CACHE_S
+    ) -> None:
+        self._source, self._clock, self._cache_s = source, clock, cache_s
+        self._cache: dict[str, tuple[float, Secret]] = {}
         self._lock = threading.Lock()
 
     def get(self, name: str) -> Secret:
+        """Return the secret, from the cache if it is recent enough."""
         _check_name(name)
         with self._lock:
-            fetched_at, secret = self._kept.get(name, (0.0, None))
-        if secret is not None and self._clock.now() - fetched_at < self._kept_s:
+            fetched_at, secret = self._cache.get(name, (0.0, None))
+        if secret is not None and self._clock.now() - fetched_at < self._cache_s:
             return secret
         return self.refresh(name)
 
     def refresh(self, name: str) -> Secret:
-        """Looks again, as when a value that should be valid is refused."""
+        """Fetch the secret again, for example when a value that should be valid is refused."""
         _check_name(name)
         secret = self._source.fetch(name)
         with self._lock:
-            self._kept[name] = (self._clock.now(), secret)
+            self._cache[name] = (self._clock.now(), secret)
         return secret
 
 
-def open_secrets(address: str, file: Path, *, clock: Clock = SYSTEM_CLOCK, kept_s: float = KEPT_S) -> Secrets:
-    """`env:`, `file:secrets.toml` (`file` is where that is), or `secretsmanager://us-east-1/prefix`."""
+def open_secrets(
+    address: str, file: Path, *, clock: Clock = SYSTEM_CLOCK, cache_s: float = CACHE_S
+) -> Secrets:
+    """Open the secrets at an address: `env:`, `file:secrets.toml` (`file` is its path), or
+    `secretsmanager://us-east-1/prefix`.
+    """
     source: SecretSource
     if address.startswith(ENVIRONMENT_SECRETS):
         source = EnvironmentSecrets()
@@ -104,66 +111,78 @@ def open_secrets(address: str, file: Path, *, clock: Clock = SYSTEM_CLOCK, kept_
         from holdfast.security.secrets_manager import open_secrets_manager
 
         source = open_secrets_manager(address)
-    return Secrets(source, clock=clock, kept_s=kept_s)
+    return Secrets(source, clock=clock, cache_s=cache_s)
 
 
 class EnvironmentSecrets:
-    """`webhook` is HOLDFAST_SECRET_WEBHOOK; while it is rotated, HOLDFAST_SECRET_WEBHOOK_PREVIOUS is valid too."""
+    """Secrets in environment variables: `webhook` is HOLDFAST_SECRET_WEBHOOK. During a rotation
+    HOLDFAST_SECRET_WEBHOOK_PREVIOUS is valid too.
+    """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
 
     def fetch(self, name: str) -> Secret:
         variable = SECRET_VARIABLE_PREFIX + re.sub(r"[/-]", "_", name).upper()
-        if variable.startswith(_TAKEN):
+        if variable.startswith(_RESERVED_VARIABLE):
             raise InvalidRequest(
-                f"The secret {name!r} cannot come from {variable}: that is the endpoint's own. Call it something else."
+                f"Invalid secret name {name!r}: {variable} is the DynamoDB endpoint's own variable. Use "
+                "another name."
             )
         current = self._environ.get(variable)
         if not current:
-            raise SecretMissing(f"There is no secret {name!r}: set the variable {variable}.")
-        return Secret(name, current, self._environ.get(variable + PREVIOUS) or None)
+            raise SecretMissing(f"Missing secret {name!r}: set the variable {variable}.")
+        return Secret(name, current, self._environ.get(variable + PREVIOUS_SUFFIX) or None)
 
 
 class FileSecrets:
-    """`webhook = "…"`, or while it is rotated `[webhook]` with `current` and `previous`."""
+    """Secrets in a TOML file: `webhook = "…"`, or during a rotation `[webhook]` with `current` and
+    `previous`.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def fetch(self, name: str) -> Secret:
-        value = self._values().get(name)
+        value = self._load_file().get(name)
         if isinstance(value, str):
             value = {"current": value}
         if value is None:
-            raise SecretMissing(f'There is no secret {name!r}: add {name} = "…" to {self._path}.')
-        if not isinstance(value, dict) or not set(value) <= {"current", "previous"} or not _are_texts(value):
+            raise SecretMissing(f'Missing secret {name!r}: add {name} = "…" to {self._path}.')
+        if (
+            not isinstance(value, dict)
+            or not set(value) <= {"current", "previous"}
+            or not _are_strings(value)
+        ):
             raise SettingsError(
-                f"The secret {name!r} in {self._path} must be a text, or a table with current and previous."
+                f"Invalid secret {name!r} in {self._path}: expected a string, or a table with current and "
+                "previous."
             )
         return Secret(name, value["current"], value.get("previous"))
 
-    def _values(self) -> dict[str, Any]:
+    def _load_file(self) -> dict[str, Any]:
         try:
-            refuse_what_others_may_read(self._path, "secrets")
+            require_owner_only(self._path, "secrets")
             return tomllib.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise SecretMissing(
-                f"There is no file {self._path} with secrets: make it, with chmod 600, or change the setting `secrets`."
+                f"Missing secrets file {self._path}: create it with chmod 600, or change the setting "
+                "`secrets`."
             ) from error
         except OSError as error:
-            raise SettingsError(f"The secrets in {self._path} cannot be read: {error.strerror}.") from error
+            raise SettingsError(f"Failed to read the secrets in {self._path}: {error.strerror}.") from error
         except ValueError:
-            # What the parser says may quote the line, and with it a secret.
+            # Drop the parser's message: it may quote a line with a secret.
             raise SettingsError(f"{self._path} is not TOML: check its quotes and brackets.") from None
 
 
-def _are_texts(value: Mapping[str, Any]) -> bool:
+def _are_strings(value: Mapping[str, Any]) -> bool:
     return bool(value.get("current")) and all(isinstance(each, str) and each for each in value.values())
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"No secret can be called {name!r}: use lower-case letters and digits, in words joined by '_', '-' or '/'."
+            f"Invalid secret name {name!r}: use lower-case letters and digits, in words joined by '_', '-' "
+            "or '/'."
         )

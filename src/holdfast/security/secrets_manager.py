@@ -1,56 +1,62 @@
-"""Secrets in Secrets Manager: the stage AWSCURRENT is the current value, AWSPREVIOUS the one before a rotation."""
+"""Secrets in Secrets Manager: stage AWSCURRENT is the current value, AWSPREVIOUS the one before."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.errors import KeyUnavailable, SecretMissing, SettingsError
-from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
+from holdfast.config.aws_clients import ServiceAddress, Timeouts, make_clients, require_sdk
+from holdfast.core.errors import KeyUnavailable, SecretMissing, SettingsError
+from holdfast.security.aws_errors import get_error_code, to_holdfast_error
 from holdfast.security.secrets import Secret
-from holdfast.security.services import code_of, error_of
 
 CONNECTIONS: Final = 4
-CURRENT: Final = "AWSCURRENT"
-PREVIOUS: Final = "AWSPREVIOUS"
+CURRENT_STAGE: Final = "AWSCURRENT"
+PREVIOUS_STAGE: Final = "AWSPREVIOUS"
 
 
 def open_secrets_manager(address: str, *, timeouts: Timeouts | None = None) -> ManagedSecrets:
-    """`secretsmanager://us-east-1`, with a prefix of the names where there is one: `secretsmanager://us-east-1/prod`."""
+    """Open Secrets Manager: `secretsmanager://us-east-1`, or with a prefix of the names
+    `secretsmanager://us-east-1/prod`.
+    """
     require_sdk("Secrets Manager")
-    place = Place.of(address)
+    place = ServiceAddress.parse(address)
     try:
         (client,) = make_clients(("secretsmanager",), place, timeouts or Timeouts(), CONNECTIONS)
     except Exception as error:
-        raise error_of(error, "opening Secrets Manager", place.shown) from error
-    return ManagedSecrets(client, place.rest.strip("/"), place.shown)
+        raise to_holdfast_error(error, "opening Secrets Manager", place.display_name) from error
+    return ManagedSecrets(client, place.rest.strip("/"), place.display_name)
 
 
 class ManagedSecrets:
+    """The secrets in one region of Secrets Manager, below an optional prefix."""
+
     def __init__(self, client: Any, prefix: str, where: str) -> None:
         self._client, self._prefix, self._where = client, prefix, where
 
     def fetch(self, name: str) -> Secret:
         id = f"{self._prefix}/{name}" if self._prefix else name
-        current = self._value(id, CURRENT)
+        current = self._fetch_value(id, CURRENT_STAGE)
         if current is None:
             raise SecretMissing(
-                f"There is no secret {name!r}: create {id!r} in Secrets Manager at {self._where}."
+                f"Missing secret {name!r}: create {id!r} in Secrets Manager at {self._where}."
             )
-        previous = self._value(id, PREVIOUS)
+        previous = self._fetch_value(id, PREVIOUS_STAGE)
         return Secret(name, current, previous)
 
-    def _value(self, id: str, stage: str) -> str | None:
+    def _fetch_value(self, id: str, stage: str) -> str | None:
         try:
             found = self._client.get_secret_value(SecretId=id, VersionStage=stage)
         except Exception as error:
-            if code_of(error) == "ResourceNotFoundException":
+            if get_error_code(error) == "ResourceNotFoundException":
                 return None
-            if code_of(error) == "DecryptionFailure":
+            if get_error_code(error) == "DecryptionFailure":
                 raise KeyUnavailable(
-                    f"Secrets Manager at {self._where} cannot decrypt {id!r}: {error}"
+                    f"Secrets Manager at {self._where} failed to decrypt {id!r}: {error}"
                 ) from error
-            raise error_of(error, "GetSecretValue", self._where) from error
+            raise to_holdfast_error(error, "GetSecretValue", self._where) from error
         text = found.get("SecretString")
         if not isinstance(text, str):
-            raise SettingsError(f"The secret {id!r} at {self._where} is binary: keep it as a text.")
+            raise SettingsError(
+                f"Invalid secret {id!r} at {self._where}: it is binary. Store it as a string."
+            )
         return text

@@ -1,8 +1,8 @@
-"""AWS Signature Version 4 from the service's side: who signed this request, and is it really them.
+"""Verification of AWS Signature Version 4, on the service's side.
 
-The wire calls this before it decodes a body. `read_claim` takes the signature apart and refuses what is not
-even well formed; `Verifier.verify` goes on to check it against the credentials the server was given. The
-order of the checks and their texts are the service's, because a caller who debugs a signature reads them.
+The wire calls this before it decodes a body. `read_claim` parses the signature and refuses a malformed one;
+`Verifier.verify` also checks it against the server's credentials. The order of the checks and their texts are
+AWS's, because callers read them when they debug a signature.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import AccessRefused
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import AccessRefused
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 SERVICE: Final = "dynamodb"
 TERMINATOR: Final = "aws4_request"
 CLOCK_SKEW_MIN: Final = 5
-# A week: the longest life AWS grants to a signature in a query string.
+# One week: AWS's limit for a signature in a query string.
 EXPIRES_S_MAX: Final = 7 * 24 * 3600
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 
 class SignedRequest(NamedTuple):
-    """What a signature covers. Header names are lower case; `path` and `query` are as they were sent."""
+    """The parts of a request that a signature covers. Header names are lower case; `path` and `query` are as
+    sent.
+    """
 
     method: str
     path: str
@@ -40,7 +42,7 @@ class SignedRequest(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a request says about who signed it, before anybody believed it."""
+    """The signature of a request, parsed but not verified."""
 
     algorithm: str
     credential: str
@@ -52,27 +54,27 @@ class Claim(NamedTuple):
 
     @property
     def region(self) -> str | None:
-        """The region the caller speaks to, where the credential names a usable one."""
+        """The region of the credential, or None if it is not a valid one."""
         parts = self.credential.split("/")
         return parts[2] if len(parts) == _CREDENTIAL_PARTS and _REGION.fullmatch(parts[2]) else None
 
 
 def read_claim(request: SignedRequest) -> Claim:
-    """The claim of a request, well formed or refused; whether it is true is not asked here."""
+    """Parse the signature of a request without verifying it. Raise `AccessRefused` if it is malformed."""
     headers = dict(request.headers)
     authorization = headers.get(b"authorization")
-    query = _query_parameters(request.query)
+    query = _parse_query(request.query)
     if authorization is not None and "X-Amz-Algorithm" in query:
         raise AccessRefused("InvalidSignatureException", _BOTH_FORMS)
     if authorization is not None and authorization.strip().startswith(b"AWS4-"):
-        return _claim_of_header(authorization.decode("latin-1"), headers)
+        return _parse_header_claim(authorization.decode("latin-1"), headers)
     if authorization is None and "X-Amz-Algorithm" in query:
-        return _claim_of_query(query)
+        return _parse_query_claim(query)
     raise AccessRefused("MissingAuthenticationTokenException", "Request is missing Authentication Token")
 
 
 class Verifier:
-    """Checks claims against known credentials (access key id → secret access key)."""
+    """A verifier of claims against known credentials (access key id → secret access key)."""
 
     def __init__(self, credentials: Mapping[str, str], *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._secrets = dict(credentials)
@@ -80,17 +82,17 @@ class Verifier:
         self._signing_keys: dict[tuple[str, str, str], bytes] = {}
 
     def verify(self, request: SignedRequest) -> Claim:
-        """The claim, proven; `AccessRefused` with the service's reason otherwise."""
+        """Return the verified claim. Raise `AccessRefused` with AWS's reason otherwise."""
         claim = read_claim(request)
-        moment = _moment_of(claim.date)
-        stamp = _stamp(moment)
+        moment = _parse_date(claim.date)
+        stamp = _format_stamp(moment)
         self._check_age(claim, moment)
         signed_headers = _check_signed_headers(claim)
         _check_algorithm(claim)
         access_key, date, region = _check_scope(claim, stamp)
-        signing_key = self._signing_key(access_key, date, region)
+        signing_key = self._get_signing_key(access_key, date, region)
         scope = f"{date}/{region}/{SERVICE}/{TERMINATOR}"
-        digest = hashlib.sha256(canonical_request(request, signed_headers)).hexdigest()
+        digest = hashlib.sha256(build_canonical_request(request, signed_headers)).hexdigest()
         text = f"{ALGORITHM}\n{stamp}\n{scope}\n{digest}"
         expected = hmac.digest(signing_key, text.encode(), "sha256").hex()
         if not hmac.compare_digest(expected.encode(), claim.signature.encode("latin-1")):
@@ -106,24 +108,25 @@ class Verifier:
         elif moment < now - skew:
             raise AccessRefused(
                 "InvalidSignatureException",
-                f"Signature expired: {_stamp(moment)} is now earlier than {_stamp(now - skew)} "
-                f"({_stamp(now)} - {CLOCK_SKEW_MIN} min.)",
+                f"Signature expired: {_format_stamp(moment)} is now earlier than {_format_stamp(now - skew)} "
+                f"({_format_stamp(now)} - {CLOCK_SKEW_MIN} min.)",
             )
         if moment > now + skew:
             raise AccessRefused(
                 "InvalidSignatureException",
-                f"Signature not yet current: {_stamp(moment)} is still later than {_stamp(now + skew)} "
-                f"({_stamp(now)} + {CLOCK_SKEW_MIN} min.)",
+                f"Signature not yet current: {_format_stamp(moment)} is still later than "
+                f"{_format_stamp(now + skew)} "
+                f"({_format_stamp(now)} + {CLOCK_SKEW_MIN} min.)",
             )
 
-    def _signing_key(self, access_key: str, date: str, region: str) -> bytes:
+    def _get_signing_key(self, access_key: str, date: str, region: str) -> bytes:
         secret = self._secrets.get(access_key)
         if secret is None:
             raise AccessRefused("UnrecognizedClientException", _UNKNOWN_KEY)
         known = self._signing_keys.get((access_key, date, region))
         if known is not None:
             return known
-        # A caller may name any region, so the cache must not grow with what callers say.
+        # A caller may name any region, so the size of the cache must be bounded.
         if len(self._signing_keys) >= _SIGNING_KEYS_MAX:
             self._signing_keys.clear()
         key = derive_signing_key(secret, date, region, SERVICE)
@@ -132,21 +135,22 @@ class Verifier:
 
 
 def derive_signing_key(secret: str, date: str, region: str, service: str) -> bytes:
+    """Derive the signing key of a date, region and service from the secret access key."""
     key = f"AWS4{secret}".encode()
     for part in (date, region, service, TERMINATOR):
         key = hmac.digest(key, part.encode(), "sha256")
     return key
 
 
-def canonical_request(request: SignedRequest, signed_headers: Sequence[str]) -> bytes:
-    """The one form of a request that both sides sign, however it was spelled on the way."""
+def build_canonical_request(request: SignedRequest, signed_headers: Sequence[str]) -> bytes:
+    """Return the canonical form of a request, which both sides sign."""
     names = sorted(name.encode("latin-1") for name in signed_headers)
-    lines = [name + b":" + _canonical_value(request.headers, name) for name in names]
+    lines = [name + b":" + _canonicalize_value(request.headers, name) for name in names]
     return b"\n".join(
         (
             request.method.encode(),
-            _canonical_path(request.path),
-            _canonical_query(request.query),
+            _canonicalize_path(request.path),
+            _canonicalize_query(request.query),
             *lines,
             b"",
             b";".join(names),
@@ -155,10 +159,10 @@ def canonical_request(request: SignedRequest, signed_headers: Sequence[str]) -> 
     )
 
 
-# --- reading a claim ----------------------------------------------------------------------------------------
+# --- parsing a claim ----------------------------------------------------------------------------------------
 
 
-def _claim_of_header(authorization: str, headers: Mapping[bytes, bytes]) -> Claim:
+def _parse_header_claim(authorization: str, headers: Mapping[bytes, bytes]) -> Claim:
     algorithm, *parameters = (part for part in re.split("[, ]", authorization.strip()) if part)
     given = dict(parameter.partition("=")[::2] for parameter in parameters)
     date = headers.get(b"x-amz-date") or headers.get(b"date")
@@ -180,7 +184,7 @@ def _claim_of_header(authorization: str, headers: Mapping[bytes, bytes]) -> Clai
     )
 
 
-def _claim_of_query(query: Mapping[str, str]) -> Claim:
+def _parse_query_claim(query: Mapping[str, str]) -> Claim:
     required = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "X-Amz-SignedHeaders", "X-Amz-Date")
     missing = [
         f"AWS query-string parameters must include '{name}'. " for name in required if not query.get(name)
@@ -194,23 +198,23 @@ def _claim_of_query(query: Mapping[str, str]) -> Claim:
     return Claim(algorithm, credential, signed_headers, signature, date, expires, in_query=True)
 
 
-def _query_parameters(query: bytes) -> dict[str, str]:
-    return {_text(name): _text(value) for name, value in _query_pairs(query)} if query else {}
+def _parse_query(query: bytes) -> dict[str, str]:
+    return {_decode(name): _decode(value) for name, value in _split_query(query)} if query else {}
 
 
-def _query_pairs(query: bytes) -> list[tuple[bytes, bytes]]:
+def _split_query(query: bytes) -> list[tuple[bytes, bytes]]:
     split = (pair.partition(b"=") for pair in query.split(b"&") if pair)
     return [(unquote_to_bytes(name), unquote_to_bytes(value)) for name, _, value in split]
 
 
-def _text(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.decode("latin-1")
 
 
-# --- checking a claim, in the service's order ---------------------------------------------------------------
+# --- checking a claim, in AWS's order -----------------------------------------------------------------------
 
 
-def _moment_of(date: str) -> datetime:
+def _parse_date(date: str) -> datetime:
     try:
         return datetime.strptime(date, _STAMP_FORMAT).replace(tzinfo=UTC)
     except ValueError:
@@ -232,11 +236,11 @@ def _check_lifetime(expires_s: str, moment: datetime, now: datetime) -> None:
             "IncompleteSignatureException", "X-Amz-Expires must be a number of seconds of at most a week."
         )
     lifetime = timedelta(seconds=int(expires_s))
-    # Not `moment + lifetime < now`: a moment at the end of the calendar has none after it.
+    # Not `moment + lifetime < now`: the sum overflows at the end of the calendar.
     if now - moment > lifetime:
         raise AccessRefused(
             "InvalidSignatureException",
-            f"Signature expired: {_stamp(moment + lifetime)} is now earlier than {_stamp(now)}",
+            f"Signature expired: {_format_stamp(moment + lifetime)} is now earlier than {_format_stamp(now)}",
         )
 
 
@@ -258,7 +262,7 @@ def _check_algorithm(claim: Claim) -> None:
 
 
 def _check_scope(claim: Claim, stamp: str) -> tuple[str, str, str]:
-    """Access key id, date and region of the credential."""
+    """Return the access key id, date and region of the credential."""
     parts = claim.credential.rstrip("/").split("/")
     if len(parts) != _CREDENTIAL_PARTS:
         raise AccessRefused(
@@ -287,25 +291,25 @@ def _check_scope(claim: Claim, stamp: str) -> tuple[str, str, str]:
 
 
 def _check_no_session(request: SignedRequest) -> None:
-    # We give out no session tokens, so none can be valid.
+    # The server issues no session tokens, so none is valid.
     in_header = any(name == b"x-amz-security-token" for name, _ in request.headers)
-    if in_header or "X-Amz-Security-Token" in _query_parameters(request.query):
+    if in_header or "X-Amz-Security-Token" in _parse_query(request.query):
         raise AccessRefused("UnrecognizedClientException", _UNKNOWN_KEY)
 
 
-def _stamp(moment: datetime) -> str:
+def _format_stamp(moment: datetime) -> str:
     return moment.strftime(_STAMP_FORMAT)
 
 
 # --- the canonical form -------------------------------------------------------------------------------------
 
 
-def _canonical_value(headers: Headers, name: bytes) -> bytes:
+def _canonicalize_value(headers: Headers, name: bytes) -> bytes:
     values = (b" ".join(value.split()) for known, value in headers if known == name)
     return b",".join(values)
 
 
-def _canonical_path(path: str) -> bytes:
+def _canonicalize_path(path: str) -> bytes:
     if path in {"/", ""}:
         return b"/"
     kept: list[str] = []
@@ -318,10 +322,10 @@ def _canonical_path(path: str) -> bytes:
     return quote("/" + "/".join(kept) + slash, safe="/-_.~").encode()
 
 
-def _canonical_query(query: bytes) -> bytes:
+def _canonicalize_query(query: bytes) -> bytes:
     pairs = sorted(
         (quote(name, safe="-_.~"), quote(value, safe="-_.~"))
-        for name, value in _query_pairs(query)
+        for name, value in _split_query(query)
         if name != b"X-Amz-Signature"
     )
     return "&".join(f"{name}={value}" for name, value in pairs).encode()

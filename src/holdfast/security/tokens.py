@@ -1,17 +1,18 @@
-"""Bearer tokens that prove who calls: JSON Web Tokens, verified by the keys that their issuer publishes.
+"""Verification of bearer tokens: JSON Web Tokens, checked with the keys that their issuer publishes.
 
     keys = TokenKeys("https://issuer.example.org/.well-known/jwks.json", clock)
-    verifier = TokenVerifier(keys, issuer="https://issuer.example.org", audience="https://api.example.org", clock=clock)
+    issuer, audience = "https://issuer.example.org", "https://api.example.org"
+    verifier = TokenVerifier(keys, issuer=issuer, audience=audience, clock=clock)
     verified = await verifier.verify(token)          # VerifiedToken, or TokenRefused
 
-A token goes one way: its header (unproved) → the key it names → its signature → its claims. Until the signature holds,
-nothing that the token says is believed, and no error ever repeats a part of it. `web/tokens.py` puts this before routes.
-One that was proved is known by its hash until the keys are fetched anew; whether it has ended is looked at each time.
+Order of the checks: header (untrusted) → the key it names → signature → claims. Nothing in a token is trusted
+before its signature is verified, and no error quotes any part of it. `web/tokens.py` applies this to routes.
+A verified token is cached by its hash until the keys are fetched again; its expiry is checked every time.
 
-Keys are fetched when they are first needed and again when they are old, by the clock. A key that is not known makes one
-more fetch, with a pause after each: neither forged tokens nor an issuer that is down cause a storm of fetches. The pause is
-of real time (the issuer is real), so it also passes where a run clock stands still. While the issuer is down, the keys
-that are known from before go on to be used, for at most a day.
+Keys are fetched when they are first needed and again when they are old, by the clock. An unknown key causes
+one more fetch, with a pause after each fetch, so that neither forged tokens nor an unavailable issuer cause
+many fetches. The pause is in real time, because the issuer is real: it also passes where a run clock does not
+advance. While the issuer is unavailable, the known keys stay in use for at most a day.
 """
 
 from __future__ import annotations
@@ -30,34 +31,34 @@ from urllib.parse import urlsplit
 import httpx2
 import jwt
 
-from holdfast.clock import Clock
-from holdfast.errors import SettingsError, TokenKeysUnreachable, TokenRefused
-from holdfast.security.hosts import is_name_of_this_machine
+from holdfast.core.clock import Clock
+from holdfast.core.errors import SettingsError, TokenKeysUnreachable, TokenRefused
+from holdfast.security.hosts import is_local_host
 
-# Signed with a private key that only the issuer has. Never `none`, and never HS…, whose key both sides would know.
+# Asymmetric algorithms only. Never `none`, and never HS…, whose key both sides know.
 ALGORITHMS: Final = ("RS256", "ES256")
 KEYS_LIFETIME_S: Final = 300.0
-KEYS_KEPT_S_MAX: Final = 86_400.0
+STALE_KEYS_S_MAX: Final = 86_400.0
 FETCH_PAUSE_S: Final = 10.0
-FETCH_S_MAX: Final = 5.0
+FETCH_TIMEOUT_S: Final = 5.0
 KEYS_BYTES_MAX: Final = 256 * 1024
 KEYS_MAX: Final = 100
 LEEWAY_S: Final = 30.0
 TOKEN_CHARS_MAX: Final = 16_384
-# A client sends the same token again and again: of so many the signature is looked at once.
-PROVED_MAX: Final = 1000
-# Beside the issuer and the audience, which are always compared.
-REQUIRED: Final = ("exp", "sub")
+# A client sends the same token many times: its signature is verified once while it is cached.
+CACHED_TOKENS_MAX: Final = 1000
+# In addition to the issuer and the audience, which are always checked.
+REQUIRED_CLAIMS: Final = ("exp", "sub")
 OK: Final = 200
-# Far beyond any date: what a claim of time may be at most, so that it can be reckoned with.
-MOMENT_MAX: Final = 1e11
+# The largest accepted time claim, far beyond any date, so that arithmetic with it is safe.
+TIMESTAMP_MAX: Final = 1e11
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """What a token says, once it is proved. `claims` has all of it."""
+    """The content of a verified token. `claims` has all of it."""
 
     subject: str
     client_id: str
@@ -67,17 +68,20 @@ class VerifiedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class _Proved:
-    """A token whose signature held, under which key; its times are looked at whenever it comes."""
+class _CachedToken:
+    """A token with a verified signature, and the key that verified it; its times are checked on every use."""
 
-    named: tuple[str, str]
+    key_name: tuple[str, str]
     key: jwt.PyJWK
     verified: VerifiedToken
 
 
 class TokenVerifier:
-    """Tokens of one issuer for one audience; `None` takes those that name none, for issuers that say by another claim whom
-    a token is for: whoever asks for that looks at that claim."""
+    """A verifier of tokens of one issuer for one audience.
+
+    With `audience=None` it accepts only tokens without an audience, for issuers that name the recipient in
+    another claim: the caller must check that claim.
+    """
 
     def __init__(
         self,
@@ -88,112 +92,121 @@ class TokenVerifier:
         clock: Clock,
         algorithms: Sequence[str] = ALGORITHMS,
         leeway_s: float = LEEWAY_S,
-        required: Sequence[str] = REQUIRED,
+        required: Sequence[str] = REQUIRED_CLAIMS,
     ) -> None:
         if not algorithms or not set(algorithms) <= set(ALGORITHMS):
-            raise SettingsError(f"Tokens are signed by {' or '.join(ALGORITHMS)}: choose among these.")
+            raise SettingsError(
+                f"Invalid algorithms {list(algorithms)}: tokens are signed by {' or '.join(ALGORITHMS)}."
+            )
         if not issuer or audience == "":
             raise SettingsError(
-                "Tokens are for somebody and by somebody: name both the issuer and the audience."
+                "Missing issuer or audience: set both the issuer and the audience of the tokens."
             )
         self._keys, self._clock = keys, clock
         self._issuer, self._audience = issuer, audience
         self._algorithms, self._leeway_s = tuple(algorithms), leeway_s
-        # `exp` and `sub` in any case: a token that never ends, or is nobody's, is not asked for by anyone.
-        self._required = tuple(dict.fromkeys((*REQUIRED, *required)))
+        # Always require `exp` and `sub`: every token must expire and have an owner.
+        self._required = tuple(dict.fromkeys((*REQUIRED_CLAIMS, *required)))
         options: Any = {"verify_signature": True, "enforce_minimum_key_length": True}
-        self._signatures = jwt.PyJWS(algorithms=list(algorithms), options=options)
+        self._jws = jwt.PyJWS(algorithms=list(algorithms), options=options)
         # By the token's hash, oldest first.
-        self._known: dict[bytes, _Proved] = {}
+        self._cache: dict[bytes, _CachedToken] = {}
 
     async def verify(self, token: str) -> VerifiedToken:
-        """Raises `TokenRefused`, or `TokenKeysUnreachable` where nobody can tell."""
+        """Return the verified token. Raise `TokenRefused`, or `TokenKeysUnreachable` if the keys are not
+        available.
+        """
         hash = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-        known = self._known.get(hash)
-        named = self._named_key(token) if known is None else known.named
-        key = await self._keys.key(*named)
+        known = self._cache.get(hash)
+        key_name = self._parse_header(token) if known is None else known.key_name
+        key = await self._keys.find_key(*key_name)
         if key is None:
-            self._known.pop(hash, None)
+            self._cache.pop(hash, None)
             raise TokenRefused(
                 "TokenForged", "The token is signed by a key that its issuer does not publish."
             )
-        # Keys that were fetched anew are others, also where they are the same: then it is proved anew.
+        # Keys fetched again are new objects, even if they are equal: verify the signature again.
         if known is None or known.key is not key:
-            known = self._known_now(hash, named, key, self._proved(token, key))
+            known = self._check_and_cache(hash, key_name, key, self._verify_signature(token, key))
         self._check_times(known.verified.claims)
         return known.verified
 
-    def _known_now(
-        self, hash: bytes, named: tuple[str, str], key: jwt.PyJWK, claims: dict[str, Any]
-    ) -> _Proved:
-        self._check_parties(claims)
+    def _check_and_cache(
+        self, hash: bytes, key_name: tuple[str, str], key: jwt.PyJWK, claims: dict[str, Any]
+    ) -> _CachedToken:
+        self._check_claims(claims)
         self._check_times(claims)
-        proved = self._known[hash] = _Proved(named, key, _told(claims))
-        if len(self._known) > PROVED_MAX:
-            del self._known[next(iter(self._known))]
+        proved = self._cache[hash] = _CachedToken(key_name, key, _to_verified_token(claims))
+        if len(self._cache) > CACHED_TOKENS_MAX:
+            del self._cache[next(iter(self._cache))]
         return proved
 
-    def _named_key(self, token: str) -> tuple[str, str]:
-        """By which key the token says it is signed. Nothing of this is proved yet."""
+    def _parse_header(self, token: str) -> tuple[str, str]:
+        """Return the key id and algorithm in the token's header. They are not trusted yet."""
         if len(token) > TOKEN_CHARS_MAX:
-            raise _malformed(f"it is longer than {TOKEN_CHARS_MAX} characters")
+            raise _build_malformed_error(f"it is longer than {TOKEN_CHARS_MAX} characters")
         try:
-            header = self._signatures.get_unverified_header(token)
+            header = self._jws.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError):
-            raise _malformed("it is no signed JSON Web Token") from None
+            raise _build_malformed_error("it is not a signed JSON Web Token") from None
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in self._algorithms:
-            # Whoever chooses the algorithm could choose none at all.
+            # The sender must not choose the algorithm: it could choose `none`.
             raise TokenRefused("TokenForged", f"The token must be signed by {' or '.join(self._algorithms)}.")
         if "crit" in header:
-            raise _malformed("its header demands what is not understood here")
+            raise _build_malformed_error("its header has critical extensions (crit), which are not supported")
         if not isinstance(kid, str) or not kid:
-            raise _malformed("its header does not name a key (kid)")
+            raise _build_malformed_error("its header does not name a key (kid)")
         return kid, algorithm
 
-    def _proved(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
+    def _verify_signature(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
         try:
-            payload = self._signatures.decode_complete(token, key, algorithms=[key.algorithm_name])["payload"]
+            payload = self._jws.decode_complete(token, key, algorithms=[key.algorithm_name])["payload"]
         except (jwt.PyJWTError, ValueError):
             raise TokenRefused(
-                "TokenForged", "The token's signature is not that of the key it names."
+                "TokenForged", "The token's signature does not match the key it names."
             ) from None
         try:
             claims = json.loads(payload)
         except (ValueError, RecursionError):
-            raise _malformed("its claims are no JSON") from None
+            raise _build_malformed_error("its claims are not JSON") from None
         if not isinstance(claims, dict):
-            raise _malformed("its claims are no JSON object")
+            raise _build_malformed_error("its claims are not a JSON object")
         return claims
 
-    def _check_parties(self, claims: Mapping[str, Any]) -> None:
+    def _check_claims(self, claims: Mapping[str, Any]) -> None:
         if claims.get("iss") != self._issuer:
-            raise TokenRefused("IssuerWrong", "The token is not by the issuer that is trusted here.")
+            raise TokenRefused("IssuerWrong", "The token is not from the trusted issuer.")
         audience = claims.get("aud")
         if self._audience is None:
             is_meant = audience is None
         else:
-            is_meant = self._audience in ([audience] if isinstance(audience, str) else _strings(audience))
+            is_meant = self._audience in (
+                [audience] if isinstance(audience, str) else _filter_strings(audience)
+            )
         if not is_meant:
             raise TokenRefused(
-                "AudienceWrong", "The token is for another service: ask the issuer for one for this service."
+                "AudienceWrong",
+                "The token is for another service: request one for this service from the issuer.",
             )
         if missing := [each for each in self._required if claims.get(each) in (None, "")]:
             raise TokenRefused("ClaimMissing", f"The token lacks the claim {missing[0]}.")
         if not isinstance(claims["sub"], str):
-            raise _malformed("its claim sub is no text")
+            raise _build_malformed_error("its claim sub is not a string")
 
     def _check_times(self, claims: Mapping[str, Any]) -> None:
         now = self._clock.now()
-        expires, begins, issued = (_moment(claims, each) for each in ("exp", "nbf", "iat"))
+        expires, begins, issued = (_get_timestamp(claims, each) for each in ("exp", "nbf", "iat"))
         if expires is not None and now >= expires + self._leeway_s:
-            raise TokenRefused("TokenExpired", "The token has expired: ask the issuer for a fresh one.")
+            raise TokenRefused("TokenExpired", "The token has expired: request a new one from the issuer.")
         if any(each is not None and each > now + self._leeway_s for each in (begins, issued)):
-            raise TokenRefused("TokenEarly", "The token is not valid yet: set the clocks of both sides.")
+            raise TokenRefused(
+                "TokenEarly", "The token is not valid yet: synchronise the clocks of both sides."
+            )
 
 
 class TokenKeys:
-    """The public keys of an issuer: a JSON Web Key Set at an address or in a file."""
+    """The public keys of an issuer: a JSON Web Key Set at a URL or in a file."""
 
     def __init__(
         self,
@@ -201,159 +214,172 @@ class TokenKeys:
         clock: Clock,
         *,
         lifetime_s: float = KEYS_LIFETIME_S,
-        kept_s_max: float = KEYS_KEPT_S_MAX,
+        stale_s_max: float = STALE_KEYS_S_MAX,
         pause_s: float = FETCH_PAUSE_S,
-        patience_s: float = FETCH_S_MAX,
+        timeout_s: float = FETCH_TIMEOUT_S,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(source, str):
-            _refuse_open_address(source)
+            _require_secure_address(source)
         self._source, self._clock, self._elapsed = source, clock, elapsed
-        self._lifetime_s, self._kept_s_max = lifetime_s, kept_s_max
-        self._pause_s, self._patience_s = pause_s, patience_s
-        self._known: dict[tuple[str, str], jwt.PyJWK] | None = None
-        self._known_at = self._known_elapsed = 0.0
-        self._asked_at: float | None = None
-        self._fetching = asyncio.Lock()
+        self._lifetime_s, self._stale_s_max = lifetime_s, stale_s_max
+        self._pause_s, self._timeout_s = pause_s, timeout_s
+        self._keys: dict[tuple[str, str], jwt.PyJWK] | None = None
+        self._fetched_at = self._fetched_elapsed = 0.0
+        self._attempted_at: float | None = None
+        self._fetch_lock = asyncio.Lock()
 
-    async def key(self, kid: str, algorithm: str) -> jwt.PyJWK | None:
-        """None where the issuer has no such key. `TokenKeysUnreachable` where there are no keys to look at."""
-        named = (kid, algorithm)
-        if self._is_fresh() and named in (self._known or ()):
-            return self._found(named)
-        if self._fetching.locked() and named in self._kept():
-            # Somebody asks the issuer already: nobody waits for the answer who can do without.
-            return self._found(named)
-        async with self._fetching:
-            if self._may_ask() and not (self._is_fresh() and named in (self._known or ())):
+    async def find_key(self, kid: str, algorithm: str) -> jwt.PyJWK | None:
+        """Return the key, or None if the issuer has no such key. Raise `TokenKeysUnreachable` if no keys are
+        available.
+        """
+        key_name = (kid, algorithm)
+        if self._is_fresh() and key_name in (self._keys or ()):
+            return self._lookup(key_name)
+        if self._fetch_lock.locked() and key_name in self._get_usable_keys():
+            # Another task is already fetching: do not wait if the key is known.
+            return self._lookup(key_name)
+        async with self._fetch_lock:
+            if self._may_fetch() and not (self._is_fresh() and key_name in (self._keys or ())):
                 await self._refresh()
-        return self._found(named)
+        return self._lookup(key_name)
 
-    def _found(self, named: tuple[str, str]) -> jwt.PyJWK | None:
-        if self._known is None or self._age_s() > self._kept_s_max:
+    def _lookup(self, key_name: tuple[str, str]) -> jwt.PyJWK | None:
+        if self._keys is None or self._compute_age_s() > self._stale_s_max:
             raise TokenKeysUnreachable(
-                "The keys by which tokens are verified cannot be had. Come again after the pause.",
+                "The keys that verify tokens are not available. Retry after the pause.",
                 retry_after_s=self._pause_s,
             )
-        return self._known.get(named)
+        return self._keys.get(key_name)
 
-    def _kept(self) -> Mapping[tuple[str, str], jwt.PyJWK]:
-        """What is known, unless it is so old that a key may have been withdrawn for long."""
-        return self._known if self._known is not None and self._age_s() <= self._kept_s_max else {}
+    def _get_usable_keys(self) -> Mapping[tuple[str, str], jwt.PyJWK]:
+        """Return the known keys, or none if they are too old: a key may have been withdrawn since."""
+        return self._keys if self._keys is not None and self._compute_age_s() <= self._stale_s_max else {}
 
     def _is_fresh(self) -> bool:
-        """Keys of a time that is still to come were fetched while the clock was ahead: how old they are nobody knows."""
-        is_of_the_past = self._clock.now() >= self._known_at
-        return self._known is not None and is_of_the_past and self._age_s() <= self._lifetime_s
+        """Return whether the keys are within their lifetime. Keys with a fetch time in the future have an
+        unknown age, because the clock was ahead.
+        """
+        is_of_the_past = self._clock.now() >= self._fetched_at
+        return self._keys is not None and is_of_the_past and self._compute_age_s() <= self._lifetime_s
 
-    def _age_s(self) -> float:
-        """By the clock, and not less than what has really passed."""
-        return max(self._clock.now() - self._known_at, self._elapsed() - self._known_elapsed)
+    def _compute_age_s(self) -> float:
+        """Return the age of the keys by the clock, at least the real time since the fetch."""
+        return max(self._clock.now() - self._fetched_at, self._elapsed() - self._fetched_elapsed)
 
-    def _may_ask(self) -> bool:
-        return self._asked_at is None or self._elapsed() - self._asked_at >= self._pause_s
+    def _may_fetch(self) -> bool:
+        return self._attempted_at is None or self._elapsed() - self._attempted_at >= self._pause_s
 
     async def _refresh(self) -> None:
-        """What is known stays where nothing new can be had."""
-        asked_before, self._asked_at = self._asked_at, self._elapsed()
+        """Fetch the keys; keep the known ones if the fetch fails."""
+        previous_attempt, self._attempted_at = self._attempted_at, self._elapsed()
         try:
-            text = await (self._read() if isinstance(self._source, Path) else self._fetched(self._source))
-            self._known = _keys_of(text)
-            self._known_at, self._known_elapsed = self._clock.now(), self._elapsed()
+            text = await (self._read_file() if isinstance(self._source, Path) else self._fetch(self._source))
+            self._keys = _parse_keys(text)
+            self._fetched_at, self._fetched_elapsed = self._clock.now(), self._elapsed()
         except asyncio.CancelledError:
-            # Who asked has left, and not the issuer: the next asks at once.
-            self._asked_at = asked_before
+            # The caller was cancelled, the issuer did not fail: the next caller may fetch at once.
+            self._attempted_at = previous_attempt
             raise
         except (OSError, ValueError, RecursionError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # Neither the text nor the address: who set the address knows it, and it may hold a credential.
-            kept = "those of before are used on" if self._kept() else "and none are known from before"
-            log.warning("the keys of the tokens' issuer cannot be had (%s), %s", type(error).__name__, kept)
+            # Log neither the text nor the address: the address may contain a credential.
+            effect = "using the previous keys" if self._get_usable_keys() else "no previous keys are known"
+            log.warning("failed to fetch the keys of the token issuer (%s): %s", type(error).__name__, effect)
 
-    async def _read(self) -> bytes:
+    async def _read_file(self) -> bytes:
         assert isinstance(self._source, Path)
         return await asyncio.to_thread(self._source.read_bytes)
 
-    async def _fetched(self, url: str) -> bytes:
-        """One request; a redirect is not followed, so that the address of the settings stays the one that is trusted."""
+    async def _fetch(self, url: str) -> bytes:
+        """Fetch the keys with one request. Redirects are not followed, so that only the configured address is
+        trusted.
+        """
         content = bytearray()
-        # Made in a thread: the certificates that it reads would hold up all others here.
-        client = await asyncio.to_thread(httpx2.AsyncClient, timeout=self._patience_s, follow_redirects=False)
+        # In a thread, because reading the certificates would block the event loop.
+        client = await asyncio.to_thread(httpx2.AsyncClient, timeout=self._timeout_s, follow_redirects=False)
         async with (
             client as http,
-            asyncio.timeout(self._patience_s),
+            asyncio.timeout(self._timeout_s),
             http.stream("GET", url, headers={"accept": "application/json"}) as answer,
         ):
             if answer.status_code != OK:
-                raise ValueError(f"it answers {answer.status_code}")
+                raise ValueError(f"the issuer answered {answer.status_code}")
             async for part in answer.aiter_bytes():
                 content += part
                 if len(content) > KEYS_BYTES_MAX:
-                    raise ValueError("it is too large")
+                    raise ValueError("the key set is too large")
         return bytes(content)
 
 
-def _refuse_open_address(url: str) -> None:
-    """Keys that come over a line that others can write to prove nothing."""
+def _require_secure_address(url: str) -> None:
+    """Raise `SettingsError` unless the URL is https or on this machine: keys from an insecure connection
+    prove nothing.
+    """
     try:
         parts = urlsplit(url)
-        is_local = is_name_of_this_machine(parts.netloc.encode())
+        is_local = is_local_host(parts.netloc.encode())
     except ValueError:
-        raise SettingsError("The address of the issuer's keys is no URL: give an https address.") from None
+        raise SettingsError(
+            "Invalid address of the issuer's keys: it is not a URL. Give an https address."
+        ) from None
     if not parts.netloc or not (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
         raise SettingsError(
-            "The address of the issuer's keys must be https, or http on this machine; a file is given as a Path."
+            "Invalid address of the issuer's keys: expected https, or http on this machine. Pass a file as a "
+            "Path."
         )
 
 
-def _keys_of(text: bytes) -> dict[tuple[str, str], jwt.PyJWK]:
-    """By id and algorithm. An empty set is believed too: the issuer may withdraw all its keys."""
-    told = json.loads(text)
-    listed = told.get("keys") if isinstance(told, dict) else None
+def _parse_keys(text: bytes) -> dict[tuple[str, str], jwt.PyJWK]:
+    """Return the keys by id and algorithm. An empty set is accepted too: the issuer may withdraw all its
+    keys.
+    """
+    key_set = json.loads(text)
+    listed = key_set.get("keys") if isinstance(key_set, dict) else None
     if not isinstance(listed, list):
-        raise ValueError("it is no set of keys")
-    made = [key for key in map(_usable, listed[:KEYS_MAX]) if key is not None]
-    return {(str(key.key_id), key.algorithm_name): key for key in made}
+        raise ValueError("it is not a JSON Web Key Set")
+    usable = [key for key in map(_parse_key, listed[:KEYS_MAX]) if key is not None]
+    return {(str(key.key_id), key.algorithm_name): key for key in usable}
 
 
-def _usable(told: Any) -> jwt.PyJWK | None:
-    """A public key that signs, by an algorithm that we take and of a length that holds; others are passed over."""
-    if not isinstance(told, dict) or not isinstance(told.get("kid"), str) or told.get("use", "sig") != "sig":
+def _parse_key(jwk: Any) -> jwt.PyJWK | None:
+    """Return a public signing key of an accepted algorithm and sufficient length; None for any other."""
+    if not isinstance(jwk, dict) or not isinstance(jwk.get("kid"), str) or jwk.get("use", "sig") != "sig":
         return None
-    if "d" in told:
-        log.warning("the issuer of the tokens publishes a private key: it is not trusted any more")
+    if "d" in jwk:
+        log.warning("the token issuer publishes a private key: that key is ignored")
         return None
     try:
-        key = jwt.PyJWK(told)
+        key = jwt.PyJWK(jwk)
         too_short = key.Algorithm.check_key_length(key.key)
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
     return key if key.algorithm_name in ALGORITHMS and not too_short else None
 
 
-def _told(claims: Mapping[str, Any]) -> VerifiedToken:
+def _to_verified_token(claims: Mapping[str, Any]) -> VerifiedToken:
     scope = claims.get("scope", "")
     client = claims.get("client_id", claims.get("azp"))
     return VerifiedToken(
         subject=claims["sub"],
         client_id=client if isinstance(client, str) and client else claims["sub"],
-        scopes=frozenset(scope.split() if isinstance(scope, str) else _strings(scope)),
+        scopes=frozenset(scope.split() if isinstance(scope, str) else _filter_strings(scope)),
         expires_at=float(claims["exp"]),
         claims=claims,
     )
 
 
-def _moment(claims: Mapping[str, Any], name: str) -> float | None:
-    told = claims.get(name)
-    if told is None:
+def _get_timestamp(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
         return None
-    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= MOMENT_MAX:
-        raise _malformed(f"its claim {name} is no moment")
-    return float(told)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= TIMESTAMP_MAX:
+        raise _build_malformed_error(f"its claim {name} is not a timestamp")
+    return float(value)
 
 
-def _strings(told: Any) -> Collection[str]:
-    return [each for each in told if isinstance(each, str)] if isinstance(told, list) else ()
+def _filter_strings(values: Any) -> Collection[str]:
+    return [each for each in values if isinstance(each, str)] if isinstance(values, list) else ()
 
 
-def _malformed(why: str) -> TokenRefused:
-    return TokenRefused("TokenMalformed", f"The token cannot be read: {why}.")
+def _build_malformed_error(why: str) -> TokenRefused:
+    return TokenRefused("TokenMalformed", f"Invalid token: {why}.")

@@ -1,14 +1,14 @@
-"""Webhooks that prove where they come from: signed with a secret that both sides have, and not long ago.
+"""Webhook signatures: HMAC with a shared secret over timestamp and body, valid for a limited time.
 
     header = sign(secret, body, timestamp)                                   # t=1700000000,v1=5257a869…
     verify(header, body, (current, previous), now=clock.now(), window_s=300)
 
-What is signed is `timestamp.body`, by HMAC with SHA-256: neither can be changed, and an old call cannot be sent again
-once the window is over. Two secrets may be live, so that one can be replaced while calls are under way. All of them
-are tried, and each comparison takes the same time whatever is given: how long a refusal takes tells nothing.
+The signature covers `timestamp.body` with HMAC-SHA-256: neither can be changed, and a call cannot be replayed
+after the window. Two secrets may be live, so that one can be replaced without losing calls. All of them are
+tried, and each comparison takes constant time, so that the duration of a refusal reveals nothing.
 
-A sender that cannot sign but sends a fixed header is checked with `verify_shared_secret`. That proves who calls and
-not what was said or when: the window of replay is then as long as the secret lives.
+Use `verify_shared_secret` for a sender that cannot sign but sends a fixed header. It authenticates the
+sender, not the body or the time: a call can be replayed as long as the secret is live.
 """
 
 from __future__ import annotations
@@ -19,66 +19,64 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.errors import CallerRefused, SettingsError
+from holdfast.core.errors import CallerRefused, SettingsError
 
 WINDOW_S: Final = 300.0
 HEADER_CHARS_MAX: Final = 4096
 SIGNATURES_MAX: Final = 8
-# Shorter ones can be guessed.
+# Shorter secrets can be guessed.
 SECRET_CHARS_MIN: Final = 16
 
 _TIMESTAMP: Final = re.compile(r"[0-9]{1,12}")
 
 
 def sign(secret: str, body: bytes, timestamp: float) -> str:
-    """The header's value for a call that is made at `timestamp`."""
+    """Return the header's value for a call made at `timestamp`."""
     moment = int(timestamp)
-    return f"t={moment},v1={_signature(secret, body, str(moment))}"
+    return f"t={moment},v1={_compute_signature(secret, body, str(moment))}"
 
 
 def verify(
     header: str | None, body: bytes, secrets: Sequence[str], *, now: float, window_s: float = WINDOW_S
 ) -> int:
-    """Gives when it was signed. `CallerRefused` says by its code what is wrong with it."""
-    _refuse_no_secret(secrets)
+    """Return the time of the signature. Raise `CallerRefused`, whose code names the problem."""
+    _check_secrets(secrets)
     if not header:
         raise CallerRefused("SignatureMissing", "The call is not signed: send t=TIMESTAMP,v1=SIGNATURE.")
-    timestamp, given = _parts(header)
+    timestamp, given = _parse_header(header)
     is_signed = False
     for secret in secrets:
-        expected = _signature(secret, body, timestamp).encode()
+        expected = _compute_signature(secret, body, timestamp).encode()
         for each in given:
             is_signed |= hmac.compare_digest(each.encode("utf-8", "surrogatepass"), expected)
     if not is_signed:
-        raise CallerRefused(
-            "SignatureWrong", "The signature is not that of this body by a secret that is live here."
-        )
+        raise CallerRefused("SignatureWrong", "The signature does not match this body and a live secret.")
     if abs(now - int(timestamp)) > window_s:
         raise CallerRefused(
             "SignatureExpired",
-            f"The call was signed at {timestamp}, more than {window_s:g} s from now: sign it when it is sent, and "
-            "set the clocks of both sides.",
+            f"The call was signed at {timestamp}, more than {window_s:g} s from now. Sign it when it is "
+            "sent, and synchronise the clocks of both sides.",
         )
     return int(timestamp)
 
 
 def verify_shared_secret(given: str | None, secrets: Sequence[str]) -> None:
-    """That a header has one of the secrets."""
-    _refuse_no_secret(secrets)
+    """Raise `CallerRefused` unless the header's value is one of the secrets."""
+    _check_secrets(secrets)
     if not given:
-        raise CallerRefused("SecretMissing", "The call brings no secret: send it in the agreed header.")
+        raise CallerRefused("SecretMissing", "The call has no secret: send it in the agreed header.")
     is_right = False
     for secret in secrets:
-        # Of equal length whatever is given, so that not even the length of the secret can be found out.
-        is_right |= hmac.compare_digest(_digest(given), _digest(secret))
+        # Digests have equal length, so that the comparison does not reveal the secret's length.
+        is_right |= hmac.compare_digest(_compute_digest(given), _compute_digest(secret))
     if not is_right:
-        raise CallerRefused("SecretWrong", "The call brings a secret that is not live here.")
+        raise CallerRefused("SecretWrong", "The secret of the call is not live here.")
 
 
-def _parts(header: str) -> tuple[str, list[str]]:
-    """The timestamp and the signatures. A sender that replaces its secret may send several."""
+def _parse_header(header: str) -> tuple[str, list[str]]:
+    """Return the timestamp and the signatures. A sender that is replacing its secret may send several."""
     refused = CallerRefused(
-        "SignatureMalformed", "The signature is not of the form t=TIMESTAMP,v1=SIGNATURE."
+        "SignatureMalformed", "Invalid signature header: expected t=TIMESTAMP,v1=SIGNATURE."
     )
     if len(header) > HEADER_CHARS_MAX:
         raise refused
@@ -90,18 +88,18 @@ def _parts(header: str) -> tuple[str, list[str]]:
     return moments[0], given
 
 
-def _signature(secret: str, body: bytes, timestamp: str) -> str:
+def _compute_signature(secret: str, body: bytes, timestamp: str) -> str:
     return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def _digest(text: str) -> bytes:
+def _compute_digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _refuse_no_secret(secrets: Sequence[str]) -> None:
-    """An empty secret would let anybody sign."""
+def _check_secrets(secrets: Sequence[str]) -> None:
+    """Raise `SettingsError` for a missing or short secret: with an empty secret anyone could sign."""
     if not secrets or any(len(each) < SECRET_CHARS_MIN for each in secrets):
         raise SettingsError(
-            f"A webhook needs a secret of at least {SECRET_CHARS_MIN} characters: set one on both sides, for example "
-            "from `python -c 'import secrets; print(secrets.token_urlsafe())'`."
+            f"A webhook needs a secret of at least {SECRET_CHARS_MIN} characters: set one on both "
+            "sides, for example from `python -c 'import secrets; print(secrets.token_urlsafe())'`."
         )

@@ -13,11 +13,12 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """At most `attempts_max` tries in a row without progress, none begun later than `deadline_s` after the first.
+    """At most `attempts_max` tries in a row without progress, none begun later than `deadline_s` after the
+    first.
 
     The last try may still take its time-outs: an operation ends within the deadline and those.
     """

@@ -1,31 +1,37 @@
-"""What the routes of all systems share: one way to fail, to page, to be guarded and to be served.
+"""Shared parts of all HTTP APIs: errors, pagination, authentication, middleware and the server.
 
-A system's `routes.py` declares FastAPI routers and takes everything else from here; a host puts the routers
-of a system into `make_app` and gives the app to `serve`.
+A system's routes declare FastAPI routers and take everything else from here; a host passes the routers of a
+system to `make_app` and the app to `serve`.
 """
 
 from __future__ import annotations
 
 from holdfast.security.webhooks import sign, verify, verify_shared_secret
 from holdfast.web.app import make_app
-from holdfast.web.paging import PageAsked, PageOf, Paging
-from holdfast.web.problems import PROBLEM_JSON, Problem, problem_of, problem_of_status, problem_response
-from holdfast.web.serving import serve, serving
+from holdfast.web.pagination import PageOf, PageRequest, RequestedPage
+from holdfast.web.problems import (
+    PROBLEM_JSON,
+    Problem,
+    build_problem_response,
+    build_status_response,
+    describe_problem,
+)
+from holdfast.web.server import serve, serve_in_thread
 from holdfast.web.tokens import require_token
 
 __all__ = [
     "PROBLEM_JSON",
-    "PageAsked",
     "PageOf",
-    "Paging",
+    "PageRequest",
     "Problem",
+    "RequestedPage",
+    "build_problem_response",
+    "build_status_response",
+    "describe_problem",
     "make_app",
-    "problem_of",
-    "problem_of_status",
-    "problem_response",
     "require_token",
     "serve",
-    "serving",
+    "serve_in_thread",
     "sign",
     "verify",
     "verify_shared_secret",

@@ -1,8 +1,8 @@
-"""One API: the routers of a system, with everything around them that is the same for all.
+"""One API: the routers of a system, with the middleware, authentication and error handling that all share.
 
-A request goes through the doors (its name, its size), then the token, then its route; what fails on the way
-is answered by `problems.py`. The description is at /openapi.json. There is no page to look at it with: those
-of the framework load their scripts from elsewhere.
+A request passes the middleware (host name, body size), then the token check, then its route; `problems.py`
+answers what fails on the way. The description is at /openapi.json. There is no page for it: the framework's
+pages load scripts from elsewhere.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
-from holdfast import limits
-from holdfast.web.direct import DirectRoutes, direct_routes
-from holdfast.web.doors import BodyBound, OwnNameOnly
+from holdfast.core import limits
+from holdfast.web.direct_routes import DirectRoutes, direct_routes
+from holdfast.web.middleware import BodyLimit, LocalHostOnly
 from holdfast.web.openapi import describe_problems
 from holdfast.web.problems import install_problems
 from holdfast.web.tokens import require_token
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 
-BODY_BYTES_MAX: Final = limits.MIB
+MAX_BODY_BYTES: Final = limits.MIB
 METRICS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health(BaseModel):
-    """That the service answers, and that what it stands on does."""
+    """The health of the service and of its stores."""
 
     status: Literal["ok"] = "ok"
 
@@ -46,11 +46,11 @@ def make_app(
     token: str | None = None,
     body_bytes_max: int | None = None,
 ) -> FastAPI:
-    """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes.
+    """Build the app. `check` raises when the service is unhealthy; `metrics` returns Prometheus text.
 
-    Callers of `signed` routers prove with every call who they are, and are asked for no token; their endpoints take the
-    request alone and give a response (`direct.py`). An app of these alone may be called from anywhere, and so shows its
-    metrics under a token only.
+    `token` guards the routes. Clients of `signed` routers prove their identity with every call and need no
+    token; their endpoints take the request and return a response (`direct_routes.py`). An app with signed
+    routers only may be called from anywhere, so it shows its metrics only under a token.
     """
     is_open = bool(signed) and not routers
     app = FastAPI(title=title, version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -60,23 +60,23 @@ def make_app(
     for router in signed:
         app.include_router(router)
     if metrics is not None and not (is_open and token is None):
-        app.include_router(_metrics_router(metrics), dependencies=guards)
-    app.include_router(_health_router(check))
+        app.include_router(_build_metrics_router(metrics), dependencies=guards)
+    app.include_router(_build_health_router(check))
     describe_problems(app)
-    # The last one added stands outermost.
+    # The last one added is the outermost.
     if signed:
         app.add_middleware(DirectRoutes, routes=direct_routes(signed))
-    app.add_middleware(BodyBound, bytes_max=body_bytes_max or BODY_BYTES_MAX)
+    app.add_middleware(BodyLimit, bytes_max=body_bytes_max or MAX_BODY_BYTES)
     if token is None and not is_open:
-        app.add_middleware(OwnNameOnly)
+        app.add_middleware(LocalHostOnly)
     install_problems(app)
     return app
 
 
-def _health_router(check: Callable[[], Awaitable[None]] | None) -> APIRouter:
+def _build_health_router(check: Callable[[], Awaitable[None]] | None) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
-    @router.get("/health", name="health", summary="Whether the service is well")
+    @router.get("/health", name="health", summary="Check the health of the service")
     async def health() -> Health:
         if check is not None:
             await check()
@@ -85,14 +85,14 @@ def _health_router(check: Callable[[], Awaitable[None]] | None) -> APIRouter:
     return router
 
 
-def _metrics_router(metrics: Callable[[], str]) -> APIRouter:
+def _build_metrics_router(metrics: Callable[[], str]) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
-    # Not a coroutine, so that it runs in a thread: gathering may take its time.
+    # Not a coroutine, so that it runs in a thread: collecting may take a while.
     @router.get(
         "/metrics",
         name="metrics_text",
-        summary="What was counted, for Prometheus",
+        summary="Metrics in Prometheus text format",
         response_class=PlainTextResponse,
     )
     def metrics_text() -> PlainTextResponse:

@@ -1,8 +1,8 @@
-"""What stand-ins for issuers of tokens share (SANDBOX): keys that are made here, kept in a file, rotated, published and signed with.
+"""Signing keys of sandbox token issuers: made here, kept in a file, rotated and published.
 
-Several processes may stand on one folder: each reads the keys that are there. A system's issuer says what is in a token, and gives
-its claims to `SandboxKeys.signed`; `holdfast.web.tokens` verifies it by what `jwks` publishes. Signing needs `pyjwt` and
-`cryptography`, which come with the extra of a system that has an issuer.
+Several processes may share one folder: each reads the keys that are there. A system's issuer builds the
+claims and passes them to `SandboxKeys.sign`; `holdfast.web.tokens` verifies the token with what `jwks`
+publishes. Signing needs `pyjwt` and `cryptography`, which come with the extra of a system that has an issuer.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from uuid import uuid4
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from holdfast.clock import Clock
-from holdfast.web.sandboxes import Faults, faulted
+from holdfast.core.clock import Clock
+from holdfast.web.sandbox_faults import Faults, apply_faults
 
 ALGORITHM: Final = "ES256"
-# Signed with somebody else's key: under the name of ours, or under its own.
+# Signed with a foreign key: under the id of ours, or under its own.
 FORGED: Final = "forged"
 UNKNOWN_KEY: Final = "unknown_key"
 OWNER_ONLY: Final = 0o600
@@ -31,61 +31,68 @@ Jwk = dict[str, Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def _some_kid() -> str:
+def _make_kid() -> str:
     return f"sandbox-{uuid4()}"
 
 
 @dataclass
 class SandboxKeys:
-    """The last key signs; those before it stay published until they are withdrawn. Without a folder they end with the process."""
+    """Keys of which the last one signs; earlier ones stay published until they are withdrawn.
+
+    Without a folder they end with the process.
+    """
 
     folder: Path | None
     file_name: str
-    # How this issuer names a new key.
-    new_kid: Callable[[], str] = _some_kid
+    # Makes the id of a new key.
+    new_kid: Callable[[], str] = _make_kid
 
     def __post_init__(self) -> None:
         self._path = None if self.folder is None else self.folder / self.file_name
         self._keys: list[Jwk] = []
         if self._path is None:
-            self._keys = [self._made()]
+            self._keys = [self._make_key()]
         else:
             self._make_file(self._path)
 
     @property
     def jwks(self) -> dict[str, Any]:
-        """The public halves."""
+        """The public keys."""
         return {"keys": [{name: each[name] for name in each if name != "d"} for each in self._read()]}
 
     def rotate(self, *, withdraw: bool = False) -> str:
-        """A new key signs from now on, the one of this `kid`; `withdraw` takes the others back, and with them what they signed."""
-        made = self._made()
+        """Make a new signing key and return its `kid`; `withdraw` removes the others, which invalidates their
+        tokens.
+        """
+        made = self._make_key()
         keys = [made] if withdraw else [*self._read(), made]
         if self._path is None:
             self._keys = keys
         else:
-            _fresh_file(self._path, keys).replace(self._path)
+            _write_new_file(self._path, keys).replace(self._path)
         return str(made["kid"])
 
-    def signed(self, claims: Mapping[str, Any], flaw: str | None = None) -> str:
-        """A token. The flaws `FORGED` and `UNKNOWN_KEY` are of its signature; any other is the claims' own."""
+    def sign(self, claims: Mapping[str, Any], flaw: str | None = None) -> str:
+        """Return a signed token. The flaws `FORGED` and `UNKNOWN_KEY` concern its signature; others the
+        claims.
+        """
         import jwt
 
         key = self._read()[-1]
         kid = key["kid"]
         if flaw in (FORGED, UNKNOWN_KEY):
-            key = self._made()
+            key = self._make_key()
             kid = kid if flaw == FORGED else key["kid"]
         return jwt.encode(dict(claims), jwt.PyJWK(key).key, algorithm=ALGORITHM, headers={"kid": kid})
 
     def _read(self) -> list[Jwk]:
-        """Another process may have rotated them."""
+        """Return the keys; another process may have rotated them."""
         if self._path is None:
             return self._keys
         keys: list[Jwk] = json.loads(self._path.read_text(encoding="utf-8"))["keys"]
         return keys
 
-    def _made(self) -> Jwk:
+    def _make_key(self) -> Jwk:
         from cryptography.hazmat.primitives.asymmetric import ec
         from jwt.algorithms import ECAlgorithm
 
@@ -94,11 +101,11 @@ class SandboxKeys:
         return {**told, "kid": self.new_kid(), "alg": ALGORITHM, "use": "sig"}
 
     def _make_file(self, path: Path) -> None:
-        """The first process on a folder makes a key, and of several that are the first, one does."""
+        """Make the first key of a folder; of several processes that are first, one makes it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             return
-        fresh = _fresh_file(path, [self._made()])
+        fresh = _write_new_file(path, [self._make_key()])
         try:
             os.link(fresh, path)
         except FileExistsError:
@@ -107,8 +114,8 @@ class SandboxKeys:
             fresh.unlink()
 
 
-def _fresh_file(path: Path, keys: list[Jwk]) -> Path:
-    """Whole and only its owner's before it has its name."""
+def _write_new_file(path: Path, keys: list[Jwk]) -> Path:
+    """Write a complete file that only its owner may read, under a temporary name."""
     fresh = path.with_name(f"{path.name}.{uuid4()}")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
         json.dump({"keys": keys}, file)
@@ -116,7 +123,7 @@ def _fresh_file(path: Path, keys: list[Jwk]) -> Path:
 
 
 class SandboxIssuer:
-    """What every stand-in for an issuer has beside its tokens: its keys, and the doors by which it is driven."""
+    """The base of sandbox issuers: keys, and the endpoints that control them."""
 
     clock: Clock
     faults: Faults
@@ -124,11 +131,11 @@ class SandboxIssuer:
 
     @property
     def jwks(self) -> dict[str, Any]:
-        """The public halves."""
+        """The public keys."""
         return self._keys.jwks
 
     def rotate(self, *, withdraw: bool = False) -> str:
-        """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
+        """Make a new signing key; `withdraw` removes the others, which invalidates their tokens."""
         return self._keys.rotate(withdraw=withdraw)
 
     async def rotate_key(self, request: Request) -> Response:
@@ -139,10 +146,10 @@ class SandboxIssuer:
         self.faults = Faults(**await request.json())
         return JSONResponse({})
 
-    def party(self, endpoint: Endpoint) -> Endpoint:
-        """An endpoint that fails as it is told to."""
+    def with_faults(self, endpoint: Endpoint) -> Endpoint:
+        """Wrap an endpoint so that it fails as the faults say."""
 
         async def answered(request: Request) -> Response:
-            return await faulted(self.faults, self.clock.now(), True, lambda: endpoint(request))
+            return await apply_faults(self.faults, self.clock.now(), True, lambda: endpoint(request))
 
         return answered

@@ -1,13 +1,14 @@
-"""A bearer token in front of an API: one secret of the settings, or the tokens of an issuer.
+"""Bearer tokens in front of an API: one shared token from the settings, or tokens of an issuer.
 
-`require_token` compares with the one secret, in constant time; `make_app` puts it in front of all routes when it is given
-a token, and a route may also ask for it alone.
+`require_token` compares with the shared token in constant time; `make_app` puts it in front of all routes if
+it is given a token, and a single route may use it too.
 
-`bearer` takes JSON Web Tokens (`security/tokens.py`) and gives the `Caller`. It stands before a route as a dependency, or
-is awaited with the request where a route takes the request alone (`direct.py`):
+`require_bearer` accepts JSON Web Tokens (`security/tokens.py`) and returns the `Caller`. Use it as a
+dependency of a route, or await it with the request where an endpoint takes the request only
+(`direct_routes.py`):
 
-    verifier = token_verifier(keys_url, issuer=…, audience=…, clock=clock)
-    guard = bearer(verifier, scope="system/Claim.write")
+    verifier = open_token_verifier(keys_url, issuer=…, audience=…, clock=clock)
+    guard = require_bearer(verifier, scope="system/Claim.write")
 
     proved = Depends(guard)
     async def submit(request: Request, caller: Caller = proved) -> Response: …
@@ -15,8 +16,8 @@ is awaited with the request where a route takes the request alone (`direct.py`):
     async def submit(request: Request) -> Response:
         caller = await guard(request)
 
-What it raises are errors of ours, so that a system can answer them in its own words: `http_status` is the status, and
-`challenge`, where an error has one, belongs into the header `WWW-Authenticate`.
+It raises Holdfast's errors, so that a system can answer them in its own format: `http_status` is the status,
+and `challenge`, if an error has one, is the value of the header `WWW-Authenticate`.
 """
 
 from __future__ import annotations
@@ -35,44 +36,46 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection, Request
 
-from holdfast.errors import CallerForbidden, HoldfastError, SettingsError, TokenRefused
+from holdfast.core.errors import CallerForbidden, HoldfastError, SettingsError, TokenRefused
 
 if TYPE_CHECKING:
-    # Only who takes tokens of an issuer needs what verifies them.
-    from holdfast.clock import Clock
+    # Only an API that accepts an issuer's tokens needs the verifier's dependencies.
+    from holdfast.core.clock import Clock
     from holdfast.security.tokens import TokenVerifier, VerifiedToken
 
-_BEARER: Final = HTTPBearer(auto_error=False, description="The token of the settings.")
-_Given: TypeAlias = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+_BEARER: Final = HTTPBearer(auto_error=False, description="The API token from the settings.")
+_Credentials: TypeAlias = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
-# What a bearer token may be made of (RFC 6750, section 2.1).
-_SENDABLE: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+# The characters of a bearer token (RFC 6750, section 2.1).
+_TOKEN_FORM: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _UNAUTHORIZED: Final = 401
 
 TENANT_CLAIM: Final = "tenant"
-# A tenant becomes part of keys, rows and paths, and so has no character that means something there.
+# A tenant becomes part of keys, rows and paths, so it contains no character that is special there.
 TENANT_FORM: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 
 
 def require_token(token: str) -> Callable[[HTTPAuthorizationCredentials | None], None]:
-    """A dependency that refuses every request without this very token: `Depends(require_token(token))`."""
-    if not _SENDABLE.fullmatch(token):
+    """Return a dependency that refuses every request without this token: `Depends(require_token(token))`."""
+    if not _TOKEN_FORM.fullmatch(token):
         raise SettingsError(
-            "The token cannot be sent in a header: make one of letters, digits and - . _ ~ + /, for example with "
+            "Invalid token: expected letters, digits and - . _ ~ + /. Make one with "
             "`python -c 'import secrets; print(secrets.token_urlsafe())'`, or configure none."
         )
     expected = token.encode()
 
-    def token_required(given: _Given) -> None:
+    def token_required(given: _Credentials) -> None:
         if given is None:
-            raise _refused("Bearer", "This needs a token: send the header `Authorization: Bearer TOKEN`.")
+            raise _build_unauthorized(
+                "Bearer", "This needs a token: send the header `Authorization: Bearer TOKEN`."
+            )
         if not hmac.compare_digest(given.credentials.encode(), expected):
-            raise _refused('Bearer error="invalid_token"', "This is not the token: look it up and try again.")
+            raise _build_unauthorized('Bearer error="invalid_token"', "Invalid token: check it and retry.")
 
     return token_required
 
 
-def _refused(challenge: str, detail: str) -> HTTPException:
+def _build_unauthorized(challenge: str, detail: str) -> HTTPException:
     return HTTPException(_UNAUTHORIZED, detail, headers={"WWW-Authenticate": challenge})
 
 
@@ -81,17 +84,17 @@ def _refused(challenge: str, detail: str) -> HTTPException:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, for which tenant, and what it may do. A scope is just a text, such as `system/Claim.write`."""
+    """An authenticated caller: its tenant and scopes. A scope is a text such as `system/Claim.write`."""
 
     tenant: str
     subject: str
     scopes: frozenset[str]
     client_id: str
-    # When its token ends, in epoch seconds.
+    # The expiry time of its token, in epoch seconds.
     expires_at: float = field(default=math.inf, compare=False)
 
-    def need(self, *scopes: str) -> None:
-        """`CallerForbidden` unless the caller has all of these."""
+    def require_scopes(self, *scopes: str) -> None:
+        """Raise `CallerForbidden` unless the caller has all of these scopes."""
         if missing := [each for each in scopes if each not in self.scopes]:
             raise CallerForbidden(missing)
 
@@ -100,10 +103,10 @@ class Verifier(Protocol):
     async def verify(self, token: str) -> VerifiedToken: ...
 
 
-def token_verifier(
+def open_token_verifier(
     keys: str | Path, *, issuer: str, audience: str | None, clock: Clock, **options: Any
 ) -> TokenVerifier:
-    """Verifies the tokens of one issuer; `keys` is the address or the file of its JSON Web Key Set.
+    """Return a verifier of one issuer's tokens; `keys` is the URL or file of its JSON Web Key Set.
 
     `options` are those of `TokenVerifier`: `algorithms`, `leeway_s`, `required`.
     """
@@ -112,49 +115,54 @@ def token_verifier(
     return TokenVerifier(TokenKeys(keys, clock), issuer=issuer, audience=audience, clock=clock, **options)
 
 
-def bearer(
+def require_bearer(
     verifier: Verifier,
     *,
     tenant_claim: str = TENANT_CLAIM,
     tenant_form: re.Pattern[str] = TENANT_FORM,
     scope: str | Sequence[str] = (),
-) -> Bearer:
-    """A guard that gives the `Caller` of a request, or raises; it asks for every scope that is named."""
+) -> BearerGuard:
+    """Return a guard that yields the `Caller` of a request, or raises; it requires every named scope."""
     scopes = (scope,) if isinstance(scope, str) else tuple(scope)
-    return Bearer(verifier, tenant_claim, tenant_form, scopes)
+    return BearerGuard(verifier, tenant_claim, tenant_form, scopes)
 
 
-class Bearer(SecurityBase):
-    """A dependency (`Depends(guard)`), described in OpenAPI, and a coroutine function (`await guard(request)`)."""
+class BearerGuard(SecurityBase):
+    """A dependency (`Depends(guard)`) described in OpenAPI, and a coroutine function (`await
+    guard(request)`).
+    """
 
     def __init__(
         self, verifier: Verifier, tenant_claim: str, tenant_form: re.Pattern[str], scopes: Sequence[str]
     ) -> None:
-        self.model = HTTPBearerModel(bearerFormat="JWT", description="A token of the issuer.")
+        self.model = HTTPBearerModel(bearerFormat="JWT", description="A token from the issuer.")
         self.scheme_name = "Bearer"
         self._verifier, self._scopes = verifier, tuple(scopes)
         self._tenant_claim, self._tenant_form = tenant_claim, tenant_form
 
     async def __call__(self, request: Request) -> Caller:
-        verified = await self._verifier.verify(bearer_token(request))
+        verified = await self._verifier.verify(get_bearer_token(request))
         tenant = verified.claims.get(self._tenant_claim)
         if not isinstance(tenant, str) or not self._tenant_form.fullmatch(tenant):
             raise TokenRefused(
-                "ClaimMissing", f"The token does not say for which tenant it is (claim {self._tenant_claim})."
+                "ClaimMissing", f"The token does not name its tenant (claim {self._tenant_claim})."
             )
         caller = Caller(tenant, verified.subject, verified.scopes, verified.client_id, verified.expires_at)
-        caller.need(*self._scopes)
+        caller.require_scopes(*self._scopes)
         return caller
 
 
-def refusal_headers(error: HoldfastError) -> Mapping[str, str]:
-    """What the answer to a refused call must say beside its body."""
+def get_refusal_headers(error: HoldfastError) -> Mapping[str, str]:
+    """Return the headers that the response to a refused call needs."""
     challenge = getattr(error, "challenge", None)
     return {} if challenge is None else {"WWW-Authenticate": challenge}
 
 
-def bearer_token(call: HTTPConnection) -> str:
-    """Of the one header `Authorization` of a request or a WebSocket; not of the address, which ends in logs."""
+def get_bearer_token(call: HTTPConnection) -> str:
+    """Return the token of the `Authorization` header of a request or WebSocket.
+
+    A token in the URL is not accepted: URLs end up in logs.
+    """
     given = call.headers.getlist("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     if scheme.lower() != "bearer" or not token.strip():
@@ -163,6 +171,8 @@ def bearer_token(call: HTTPConnection) -> str:
             "This needs a token: send the header `Authorization: Bearer TOKEN`.",
             challenge="Bearer",
         )
-    if not _SENDABLE.fullmatch(token.strip()):
-        raise TokenRefused("TokenMalformed", "The token cannot be read: it is no bearer token.")
+    if not _TOKEN_FORM.fullmatch(token.strip()):
+        raise TokenRefused(
+            "TokenMalformed", "Invalid bearer token: expected letters, digits and - . _ ~ + /."
+        )
     return token.strip()

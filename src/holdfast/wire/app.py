@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast import limits
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import AccessRefused, HoldfastError, MalformedRequest, StoreClosed, UnknownOperation
-from holdfast.security.hosts import is_name_of_this_machine
+from holdfast.core import limits
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import AccessRefused, HoldfastError, MalformedRequest, StoreClosed, UnknownOperation
+from holdfast.security.hosts import is_local_host
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import HERE, Place
@@ -160,7 +160,7 @@ class App:
     def _is_called_by_our_name(self, host: bytes) -> bool:
         if host in self._hosts_seen:
             return True
-        if not is_name_of_this_machine(host):
+        if not is_local_host(host):
             return False
         if len(self._hosts_seen) >= _HOSTS_MAX:
             self._hosts_seen = {b""}
@@ -392,7 +392,9 @@ async def _packed(reply: Reply, accepted: bytes) -> Reply:
 
 
 async def _send(scope: Scope, send: Send, reply: Reply, request_id: bytes) -> None:
-    """In one piece where the server can take it so: that is one write instead of two, and no header by header."""
+    """In one piece where the server can take it so: that is one write instead of two, and no header by
+    header.
+    """
     whole = scope.get(WHOLE_ANSWER)
     if whole is not None and reply.status in _PLAIN_STATUSES and reply.content_type is not None:
         head = b"x-amzn-requestid: %s\r\nx-amz-crc32: %d\r\ncontent-length: %d\r\ncontent-type: %s\r\n" % (

@@ -1,8 +1,9 @@
 """Answers compressed for callers who ask for it: the last step before an answer is sent.
 
 DynamoDB packs answers of 4 KB and more with gzip or deflate when the caller's Accept-Encoding names one, and
-its checksum is then of the packed bytes. It reads the header leniently (what it cannot read of a weight counts
-as 1) and takes the heaviest encoding; among equals the one named first, and gzip where only `*` speaks.
+its checksum is then of the packed bytes. It reads the header leniently (what it cannot read of a weight
+counts as 1) and takes the heaviest encoding; among equals the one named first, and gzip where only `*`
+speaks.
 """
 
 from __future__ import annotations

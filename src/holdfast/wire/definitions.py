@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import IndexDefinition, IndexProjection, KeyAttribute, KeySchema, Throughput
 from holdfast.wire.shapes import (
     ListOf,
@@ -155,7 +155,9 @@ def refuse_unsupported_in_index(index: Request) -> None:
 
 
 def check_encryption(specification: Request | None) -> None:
-    """Encryption with the service's own key is what a table has anyway and shows nothing; a key of KMS would show."""
+    """Encryption with the service's own key is what a table has anyway and shows nothing; a key of KMS would
+    show.
+    """
     if specification is None:
         return
     enabled = specification.get("Enabled", "SSEType" in specification or "KMSMasterKeyId" in specification)
@@ -168,7 +170,8 @@ def check_encryption(specification: Request | None) -> None:
         raise InvalidRequest(f"{INVALID}SSEType AES256 is not supported")
     if enabled:
         raise InvalidRequest(
-            f"{INVALID}SSESpecification with a KMS key is not supported by Holdfast; leave it out and encrypt "
+            f"{INVALID}SSESpecification with a KMS key is not supported by Holdfast; leave it out and "
+            "encrypt "
             "the disk that holds the store"
         )
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     AccessRefused,
     CancellationReason,
     ConditionFailed,
@@ -104,7 +104,9 @@ def error_body(error: BaseException) -> tuple[int, bytes]:
 
 
 def _parsed(body: bytes) -> Any:
-    """Malformed JSON, bad UTF-8, numbers beyond any range and nesting beyond any depth are one to the service."""
+    """Malformed JSON, bad UTF-8, numbers beyond any range and nesting beyond any depth are one to the
+    service.
+    """
     try:
         return _read_json(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
@@ -120,7 +122,9 @@ def _qualified(error: HoldfastError) -> str:
 
 
 def _told(error: HoldfastError) -> Answer:
-    """The members beside the type: the service writes `Message` where its transactions and its reader speak."""
+    """The members beside the type: the service writes `Message` where its transactions and its reader
+    speak.
+    """
     if isinstance(error, MalformedRequest | UnknownOperation):
         return {"Message": error.message} if error.message else {}
     if isinstance(error, IdempotencyMismatch | TransactionInProgress):

@@ -1,8 +1,9 @@
 """What the operations' files share about expressions: which parameters may go together, and their parsing.
 
-Called by each `decode` that takes expressions. The order is the service's: `check_parameters` first (what
-may not be mixed), then the values of items and keys, then `placeholders` (the names and values beside the
-expressions), then each expression, and last whether every name and value was used (`Placeholders.check_all_used`).
+Called by each `decode` that takes expressions. The order is the service's: `check_parameters` first (what may
+not be mixed), then the values of items and keys, then `placeholders` (the names and values beside the
+expressions), then each expression, and last whether every name and value was used
+(`Placeholders.check_all_used`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions.nodes import Condition, Projection, Update
 from holdfast.operations.expressions.parser import (
     ConditionParameter,

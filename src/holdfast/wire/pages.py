@@ -23,7 +23,10 @@ def select_refusal(request: Request) -> str | None:
         wanted = "only the Count" if select == "COUNT" else select
         return f"Cannot specify the ProjectionExpression when choosing to get {wanted}"
     if "ProjectionExpression" not in request and select == "SPECIFIC_ATTRIBUTES":
-        return "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"
+        return (
+            "Must specify the AttributesToGet or ProjectionExpression when choosing to get "
+            "SPECIFIC_ATTRIBUTES"
+        )
     if select == "ALL_PROJECTED_ATTRIBUTES" and "IndexName" not in request:
         return "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"
     return None

@@ -1,14 +1,14 @@
 """What the two restores share: the members that make a restored table differ from its source.
 
-RestoreTableFromBackup and RestoreTableToPointInTime build an ordinary table from an older one. Which overrides
-fit together is said here; whether they fit the source, only the engine can say.
+RestoreTableFromBackup and RestoreTableToPointInTime build an ordinary table from an older one. Which
+overrides fit together is said here; whether they fit the source, only the engine can say.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import BackupName, IndexDefinition, RestoreOverrides
 from holdfast.wire import definitions
 from holdfast.wire.arns import backup_of
@@ -78,7 +78,8 @@ def _check_throughput(request: Request) -> None:
         )
     if mode == definitions.PROVISIONED and given is None:
         raise InvalidRequest(
-            f"{INVALID_REQUEST}Must override ProvisionedThroughput if BillingMode is overridden to PROVISIONED"
+            f"{INVALID_REQUEST}Must override ProvisionedThroughput if BillingMode is overridden to "
+            "PROVISIONED"
         )
     if given is not None:
         definitions.check_units_in_bounds(given)

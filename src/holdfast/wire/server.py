@@ -27,8 +27,8 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from holdfast import limits
-from holdfast.errors import SettingsError
+from holdfast.core import limits
+from holdfast.core.errors import SettingsError
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.app import WHOLE_ANSWER, App, Receive, Scope, Send, new_request_id
 
@@ -109,7 +109,9 @@ def running_server(
 
 @contextlib.contextmanager
 def serving(app: Application, bounds: Bounds) -> Iterator[str]:
-    """Any ASGI app on this server, in a thread of this process; its URL. A benchmark's floor needs it bare."""
+    """Any ASGI app on this server, in a thread of this process; its URL. A benchmark's floor needs it
+    bare.
+    """
     with contextlib.ExitStack() as stack:
         sockets = _listen(LOOPBACK, 0, may_be_remote=False)
         for each in sockets:
@@ -404,7 +406,8 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if self._is_answering() and self._stage is not _BODY:
-            # An answer is owed for what came before the nonsense. It goes out, and the connection ends with it.
+            # An answer is owed for what came before the nonsense. It goes out, and the connection ends with
+            # it.
             self.cycle.keep_alive = False
             self.flow.pause_reading()
         else:

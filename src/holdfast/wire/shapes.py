@@ -31,7 +31,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.core.errors import InvalidRequest, MalformedRequest
 from holdfast.wire import values
 from holdfast.wire.type_errors import NAMESPACE, not_list, not_map, not_scalar, not_structure
 
@@ -219,7 +219,9 @@ def bare_complaint(path: str, text: str) -> InvalidRequest:
 
 
 class Shape(ABC):
-    """One type, with its constraints. `read` and `complaints` are the two steps; `holds` is the second in short."""
+    """One type, with its constraints. `read` and `complaints` are the two steps; `holds` is the second in
+    short.
+    """
 
     java: str = ""
 
@@ -234,7 +236,9 @@ class Shape(ABC):
 
     @abstractmethod
     def read(self, value: Any, element: bool = False) -> Any:
-        """The value if it has this type. `element` says that it stands in a list or map, not in a structure."""
+        """The value if it has this type. `element` says that it stands in a list or map, not in a
+        structure.
+        """
 
     def holds(self, value: Any) -> bool:
         """Whether a value that was read keeps every constraint."""

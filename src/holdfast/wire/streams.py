@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import ShardIterator, StreamName
 from holdfast.wire.arns import Place, stream_arn, stream_of
 from holdfast.wire.shapes import Text, string

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import MalformedRequest
+from holdfast.core.errors import MalformedRequest
 
 NAMESPACE: Final = "com.amazonaws.dynamodb.v20120810."
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import ITEM_BYTES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import ITEM_BYTES_MAX
 from holdfast.operations.expressions.nodes import (
     IfNotExists,
     ListAppend,

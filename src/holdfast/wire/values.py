@@ -18,8 +18,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.errors import InvalidRequest, MalformedRequest
-from holdfast.limits import NESTING_CONTAINERS_MAX
+from holdfast.core.errors import InvalidRequest, MalformedRequest
+from holdfast.core.limits import NESTING_CONTAINERS_MAX
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, ordered
 from holdfast.wire.type_errors import NAMESPACE, not_binary, not_list, not_map, not_scalar, not_structure
@@ -198,7 +198,8 @@ def check_types_of_map(tagged: Tagged) -> None:
 def check_types(value: Any, depth: int = 0) -> None:
     """Refuse an attribute value in which something has the wrong type, at any depth.
 
-    Below the deepest level that any value may have there is nothing left to tell: the value is refused anyway.
+    Below the deepest level that any value may have there is nothing left to tell: the value is refused
+    anyway.
     """
     if type(value) is not dict:
         raise not_structure(value, ATTRIBUTE_VALUE, element=True)
@@ -375,7 +376,9 @@ _JUDGES: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def tagged_item(item: Mapping[str, Value]) -> Tagged:
-    """An item as it goes over the wire. The types of values are Python's own, so a look at the type suffices."""
+    """An item as it goes over the wire. The types of values are Python's own, so a look at the type
+    suffices.
+    """
     tagged: Tagged = {}
     for name, value in item.items():
         kind = type(value)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import ATTRIBUTE_NAME_BYTES_MAX, ITEM_BYTES_MAX, NUMBER_DIGITS_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import ATTRIBUTE_NAME_BYTES_MAX, ITEM_BYTES_MAX, NUMBER_DIGITS_MAX
 from holdfast.operations.tables import CapacityDetail, WriteResult
 from holdfast.operations.values import Item, Value, item_size
 from holdfast.wire import capacity
@@ -46,7 +46,8 @@ def _check_names(value: Value) -> None:
     if isinstance(value, dict):
         if any(len(name.encode()) > ATTRIBUTE_NAME_BYTES_MAX for name in value):
             raise InvalidRequest(
-                f"{INVALID}Attribute name is too large, must be less than {ATTRIBUTE_NAME_BYTES_MAX + 1} bytes"
+                f"{INVALID}Attribute name is too large, must be less than {ATTRIBUTE_NAME_BYTES_MAX + 1} "
+                "bytes"
             )
         value = list(value.values())
     if isinstance(value, list):

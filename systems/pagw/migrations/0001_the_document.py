@@ -1,8 +1,8 @@
-"""The design document's tables, with what it shows and does not define, and what our decisions add.
+"""Create the design document's tables, what the document shows without defining it, and our additions.
 
-Columns, types and indexes are the document's where it has DDL. Defaults of NOW() stay as it writes them, and are never
-relied on: statements pass the time. `audit_log` has no foreign key, because it outlives the requests it is of; and no
-statement of any component changes or removes a row of it before its retention is over, which a trigger enforces.
+Columns, types and indexes are the document's where it has DDL. Its NOW() defaults stay but are never relied
+on: statements pass the time. `audit_log` has no foreign key, because it outlives the requests it describes. A
+trigger prevents every component from changing or removing its rows before their retention ends.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ CREATE TABLE pagw.audit_log (
 )
 """
 
-# A row may be removed when it is older than what a session says its retention ends at, and never changed.
+# A row is never changed. It may be removed when it is older than the retention limit that the session sets.
 APPEND_ONLY: Final = """
 CREATE FUNCTION pagw.audit_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -115,7 +115,7 @@ CREATE TABLE pagw.payer_config (
 """,
 )
 
-# By a keyed hash of a member's id, a claim's identifier or an authorization's number, never by these themselves.
+# Keyed hashes of member ids, claim identifiers and authorization numbers, never the values themselves.
 LOOKUP: Final = """
 CREATE TABLE pagw.request_lookup (
     tenant VARCHAR(50) NOT NULL,
@@ -177,7 +177,7 @@ CREATE TABLE pagw.legal_holds (
 )
 """
 
-# Requests whose rows are removed and whose files may not be yet: they are looked for until none is left.
+# Requests whose rows are removed and whose files may still exist: the sweeper searches until none is left.
 FORGOTTEN: Final = """
 CREATE TABLE pagw.forgotten (
     pagw_id VARCHAR(50) PRIMARY KEY,
@@ -190,7 +190,8 @@ INDEXES: Final = (
     "CREATE INDEX idx_request_tracker_tenant ON pagw.request_tracker (tenant)",
     "CREATE INDEX idx_request_tracker_status ON pagw.request_tracker (status)",
     "CREATE INDEX idx_request_tracker_created ON pagw.request_tracker (created_at)",
-    # Ours: a tenant's newest, the stuck, the due; small ones, because what is done is in none of the last two.
+    # Ours: a tenant's newest requests, stuck ones and due ones. The last two stay small, because they
+    # exclude completed requests.
     "CREATE INDEX idx_request_tracker_newest ON pagw.request_tracker (tenant, created_at DESC, pagw_id DESC)",
     """CREATE INDEX idx_request_tracker_active ON pagw.request_tracker (updated_at)
        WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')""",

@@ -1,1 +1,1 @@
-"""The schema `pagw`, made step by step: one module per revision, oldest first."""
+"""Alembic revisions of the schema `pagw`, one module each, oldest first."""

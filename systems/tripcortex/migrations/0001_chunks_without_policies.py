@@ -1,4 +1,4 @@
-"""Chunks of policies with their vectors, as the design document found them: nothing says which policies there are."""
+"""Create policy chunks with their vectors as the design document found them, without a table of policies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from alembic import op
 revision = "0001"
 down_revision = None
 
-# Where it is not there yet, whoever migrates needs the right to add it.
+# If the extension is missing, the migrating role needs the right to create it.
 EXTENSION: Final = "CREATE EXTENSION IF NOT EXISTS vector"
 
 CHUNKS: Final = """

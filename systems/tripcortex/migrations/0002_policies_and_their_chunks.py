@@ -1,9 +1,9 @@
-"""Policies, to which chunks belong: the table, then the foreign key, then what a chunk may be, then the indexes.
+"""Create policies, and the foreign key, constraints and indexes of their chunks.
 
-The foreign key would refuse chunks that are there already, since none of them has a policy. Each policy that they name is
-made for them, under a name that says so, and serves on: they were found by questions before, and a travel policy that is
-suddenly nowhere is worse than one whose file nobody knows. How many there were is logged; run as a script, the statement
-before says it.
+The foreign key would reject existing chunks, since none of them has a policy. The migration creates a
+placeholder policy for each policy id that they name, and that policy serves: the chunks answered questions
+before, and a travel policy that disappears is worse than one whose file is unknown. It logs how many there
+were; an offline SQL script counts them with a preceding statement.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FROM tripcortex.policy_chunks AS chunk
 WHERE NOT EXISTS (SELECT 1 FROM tripcortex.policies AS policy WHERE policy.id = chunk.policy_id)
 """
 
-# Their times are those of their chunks.
+# Placeholder policies take their times from their chunks.
 PLACEHOLDERS: Final = """
 INSERT INTO tripcortex.policies
     (id, source_s3_uri, file_name, status, total_pages, total_chunks, created_at, updated_at)
@@ -87,4 +87,4 @@ def _report_orphans() -> None:
         return
     chunks, policies = op.get_bind().exec_driver_sql(ORPHANS).one()
     if chunks:
-        log.warning("%d chunks had no policy: %d placeholder policies were made for them.", chunks, policies)
+        log.warning("%d chunks had no policy: created %d placeholder policies for them.", chunks, policies)

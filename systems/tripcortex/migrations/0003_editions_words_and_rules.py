@@ -1,5 +1,4 @@
-"""Editions of a policy of which one serves, words to search by, rules for programs, which model made the vectors, and vectors kept
-in their rows."""
+"""Add editions, full-text search, machine-readable rules and the embedding model; keep vectors in rows."""
 
 from __future__ import annotations
 
@@ -10,7 +9,8 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
-# A document has editions; `serves` marks the one that questions are answered from. `retired_at`: its chunks are gone.
+# A document has editions; `serves` marks the one that answers questions. `retired_at`: its chunks were
+# deleted.
 EDITIONS: Final = """
 ALTER TABLE tripcortex.policies
     ADD COLUMN document_id UUID NOT NULL DEFAULT gen_random_uuid(),
@@ -33,7 +33,7 @@ ONE_OF_EACH_EDITION: Final = """
 CREATE UNIQUE INDEX uq_policies_edition ON tripcortex.policies (document_id, edition)
 """
 
-# The heading that a chunk stands under counts most, then its own words, then the headings above.
+# A chunk's own heading weighs most, then its text, then the headings above it.
 WORDS: Final = """
 ALTER TABLE tripcortex.policy_chunks ADD COLUMN words tsvector GENERATED ALWAYS AS (
     setweight(to_tsvector('english'::regconfig, coalesce(section_title, '')), 'A')
@@ -43,8 +43,8 @@ ALTER TABLE tripcortex.policy_chunks ADD COLUMN words tsvector GENERATED ALWAYS 
 """
 WORDS_INDEX: Final = "CREATE INDEX idx_policy_chunks_words ON tripcortex.policy_chunks USING gin (words)"
 
-# In the row itself, not beside it: the planner does not count what it costs to fetch a vector from elsewhere, and would rather
-# read all of them than walk the index.
+# PLAIN keeps vectors in their rows instead of TOAST: the planner ignores the cost of fetching them from TOAST
+# and would prefer a sequential scan to the index.
 VECTORS_IN_ROWS: Final = "ALTER TABLE tripcortex.policy_chunks ALTER COLUMN embedding SET STORAGE PLAIN"
 
 

@@ -1,1 +1,4 @@
-"""Revisions of the schema `tripcortex`: first what the design document found there, then what it asks for, then ours."""
+"""Alembic revisions of the schema `tripcortex`.
+
+0001 is the design document's starting point, 0002 what it asks for; later ones are additions.
+"""

@@ -17,14 +17,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agenticpm import SYSTEM
-from agenticpm.model import table
-from agenticpm.stage import Stage, staged
-from holdfast import Stores, open_stores, prepare
-from holdfast.clock import SYSTEM_CLOCK, Clock, RunClock
+from agenticpm.demo.demo_processes import DemoProcesses, start_demo
+from agenticpm.model.entities import table
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_stores, provision
+from holdfast.config.settings import IN_MEMORY, MEMORY_OBJECTS, Settings
+from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.operations.tables import Scan
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.settings import IN_MEMORY, MEMORY_OBJECTS, Settings
+from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.server import running_server
 from tests.contract.moto import moto_endpoint
@@ -34,7 +34,7 @@ TUESDAY = 1
 
 _NUMBERS = itertools.count()
 
-Story = Callable[[Stage], Awaitable[None]]
+Story = Callable[[DemoProcesses], Awaitable[None]]
 
 
 def played(engine: str, folder: Path, story: Story) -> None:
@@ -54,14 +54,14 @@ def _evening() -> float:
 
 
 async def _played(settings: Settings, clock: RunClock, folder: Path, story: Story) -> None:
-    async with _stores(settings, clock) as stores, staged(stores, SYSTEM, clock, folder) as stage:
+    async with _stores(settings, clock) as stores, start_demo(stores, SYSTEM, clock, folder) as stage:
         await story(stage)
 
 
 @asynccontextmanager
 async def _stores(settings: Settings, clock: RunClock) -> AsyncIterator[Stores]:
     async with open_stores(SYSTEM, settings, clock=clock) as stores:
-        await prepare(stores, SYSTEM)
+        await provision(stores, SYSTEM)
         yield stores
 
 
@@ -81,7 +81,7 @@ def _settings(engine: str, clock: Clock) -> Iterator[Settings]:
             yield Settings(tables=tables, queues=IN_MEMORY, objects=objects, environment=name)
 
 
-async def items(stage: Stage) -> dict[tuple[str, str], dict[str, Any]]:
+async def items(stage: DemoProcesses) -> dict[tuple[str, str], dict[str, Any]]:
     """All that is in the table, by its keys."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     start: Any = None

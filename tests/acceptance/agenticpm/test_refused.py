@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agenticpm import escalations, patterns
-from agenticpm.model import Option, ProjectId
-from agenticpm.stage import Stage, onboarded
+from agenticpm.demo.demo_processes import DemoProcesses, onboard_project
+from agenticpm.model import escalations, patterns
+from agenticpm.model.entities import Option, ProjectId
 from tests.acceptance.agenticpm.engines import ENGINES, items, played
 from tests.unit.agenticpm.samples import raid_log, risk
 
@@ -20,10 +20,10 @@ from tests.unit.agenticpm.samples import raid_log, risk
 @pytest.mark.proves("AP-28")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_people_send_and_cannot_be_is_refused_and_leaves_nothing(engine: str, tmp_path: Path) -> None:
-    async def story(stage: Stage) -> None:
-        project = await onboarded(stage)
+    async def story(stage: DemoProcesses) -> None:
+        project = await onboard_project(stage)
         log = f"/projects/{project}/artefacts/raid_log"
-        await stage.ask("PUT", log, raid_log(risk("R001")), **{"if-match": '"0"'})
+        await stage.call_api("PUT", log, raid_log(risk("R001")), **{"if-match": '"0"'})
         decision = await _decided(stage, project)
         before = await items(stage)
 
@@ -48,7 +48,14 @@ def test_what_people_send_and_cannot_be_is_refused_and_leaves_nothing(engine: st
 
 
 async def refused(
-    stage: Stage, method: str, path: str, body: Any = None, *, status: int, reason: str, **headers: str
+    stage: DemoProcesses,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    status: int,
+    reason: str,
+    **headers: str,
 ) -> None:
     answer = await stage.http.request(method, path, json=body, headers=headers)
     assert answer.status_code == status, answer.text
@@ -56,16 +63,16 @@ async def refused(
     assert reason in answer.text
 
 
-async def _decided(stage: Stage, project: ProjectId) -> str:
+async def _decided(stage: DemoProcesses, project: ProjectId) -> str:
     """A question that was decided; the path at which it was."""
     options = [Option(option="Delay", pros=["a"]), Option(option="Rush", cons=["b"])]
-    asked = await escalations.escalated(
+    asked = await escalations.build_escalation(
         stage.stores, project, title="Beta is at risk", context={"summary": "x"}, options=options
     )
     await stage.stores.transact(*asked)
-    (found,) = await stage.ask("GET", f"/projects/{project}/escalations")
+    (found,) = await stage.call_api("GET", f"/projects/{project}/escalations")
     path = f"/projects/{project}/escalations/{found['id']}/decision"
-    await stage.ask("POST", path, {"decision": "Delay", "by": "the lead"})
+    await stage.call_api("POST", path, {"decision": "Delay", "by": "the lead"})
     return path
 
 
@@ -73,15 +80,15 @@ async def _decided(stage: Stage, project: ProjectId) -> str:
 def test_a_tracker_that_answers_nonsense_is_told_as_an_error_and_read_when_it_is_well(
     engine: str, tmp_path: Path
 ) -> None:
-    async def story(stage: Stage) -> None:
-        project = await onboarded(stage)
-        await stage.morning()
-        issue = stage.jira.desk.issue("MCU-142")
+    async def story(stage: DemoProcesses) -> None:
+        project = await onboard_project(stage)
+        await stage.advance_to_morning()
+        issue = stage.jira.data.find_issue("MCU-142")
         assert issue is not None
         before, fields = await items(stage), issue["fields"]
         issue["fields"] = fields | {"updated": fields["updated"], "status": "somewhere", "created": 7}
 
-        (cycle,) = (await stage.turn()).cycles
+        (cycle,) = (await stage.run_turn()).cycles
 
         assert (cycle.errors, cycle.signals, cycle.artefacts) == (["tracker"], [], [])
         events = {each.event_type: each for each in await stage.stores.all(patterns.project_events(project))}
@@ -92,7 +99,7 @@ def test_a_tracker_that_answers_nonsense_is_told_as_an_error_and_read_when_it_is
         assert await stage.stores.run(patterns.checkpoint(project, "jira", "last_sync")) is None
 
         issue["fields"] = fields
-        (cycle,) = (await stage.turn()).cycles
+        (cycle,) = (await stage.run_turn()).cycles
         assert (cycle.errors, cycle.tickets) == ([], 47)
 
     played(engine, tmp_path, story)

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from agenticpm import SYSTEM
-from agenticpm.model import table
-from agenticpm.sample import sample
-from holdfast import Stores, back_up, open_stores, recovery_window, restore, restore_in_place
-from holdfast.clock import RunClock
-from holdfast.errors import InvalidRestoreTime
+from agenticpm.demo.sample import load_sample
+from agenticpm.model.entities import table
+from agenticpm.system import SYSTEM
+from holdfast import Stores, create_backup, get_recovery_window, open_stores, restore_in_place, restore_table
+from holdfast.config.settings import Settings
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import InvalidRestoreTime
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import BackupName
 from holdfast.operations.values import Item
-from holdfast.settings import Settings
 from holdfast.stores.tables.embedded import EmbeddedTables
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
@@ -77,7 +77,7 @@ async def damage(stores: Stores, items: Items) -> Items:
 
 async def filled_and_damaged(stores: Stores, clock: RunClock) -> tuple[Items, float]:
     """What was there, and the second before it was damaged."""
-    await sample(stores, scale=0.3)
+    await load_sample(stores, scale=0.3)
     before = await contents(stores)
     assert len(before) > 500
     second = clock.advance(5)
@@ -105,7 +105,7 @@ def test_every_item_is_as_it_was_at_the_second_before_in_a_new_table(tmp_path: P
         async with opened(tmp_path) as stores:
             before, second = await filled_and_damaged(stores, clock)
             damaged = await contents(stores)
-            made = await restore(stores, LIVE, BESIDE, second, progress=sweeping(stores))
+            made = await restore_table(stores, LIVE, BESIDE, second, progress=sweeping(stores))
             assert await contents(stores, BESIDE) == before
             assert await contents(stores) == damaged
             assert [each.name for each in made.definition.global_indexes] == ["GSI1"]
@@ -138,14 +138,14 @@ def test_every_item_is_as_it_was_at_the_second_before_in_place(tmp_path: Path, c
 def test_every_item_comes_back_from_a_backup_that_was_asked_for(tmp_path: Path, clock: RunClock) -> None:
     async def story() -> None:
         async with opened(tmp_path) as stores:
-            await sample(stores, scale=0.3)
+            await load_sample(stores, scale=0.3)
             before = await contents(stores)
-            made = await back_up(stores, LIVE, "before", progress=sweeping(stores))
+            made = await create_backup(stores, LIVE, "before", progress=sweeping(stores))
             # A backup outlives the window of recovery.
             clock.advance(40 * DAY)
             await damage(stores, await contents(stores))
             backup = BackupName(LIVE, made.id)
-            await restore(stores, LIVE, BESIDE, backup, progress=sweeping(stores))
+            await restore_table(stores, LIVE, BESIDE, backup, progress=sweeping(stores))
             assert await contents(stores, BESIDE) == before
 
     asyncio.run(story())
@@ -155,9 +155,9 @@ def test_every_item_comes_back_from_a_backup_that_was_asked_for(tmp_path: Path, 
 def test_a_backup_is_put_back_in_place(tmp_path: Path, clock: RunClock) -> None:
     async def story() -> None:
         async with opened(tmp_path) as stores:
-            await sample(stores, scale=0.1)
+            await load_sample(stores, scale=0.1)
             before = await contents(stores)
-            made = await back_up(stores, LIVE, progress=sweeping(stores))
+            made = await create_backup(stores, LIVE, progress=sweeping(stores))
             clock.advance(5)
             await damage(stores, before)
             await restore_in_place(stores, LIVE, BackupName(LIVE, made.id), progress=sweeping(stores))
@@ -170,22 +170,22 @@ def test_a_backup_is_put_back_in_place(tmp_path: Path, clock: RunClock) -> None:
 def test_the_window_is_35_days_to_the_second(tmp_path: Path, clock: RunClock) -> None:
     async def story() -> None:
         async with opened(tmp_path) as stores:
-            await sample(stores, scale=0.1)
+            await load_sample(stores, scale=0.1)
             before = await contents(stores)
             second = clock.advance(10)
             clock.advance(1)
             after = await damage(stores, before)
             clock.advance(35 * DAY - 1)
-            assert (await recovery_window(stores, LIVE)).earliest == second
-            await restore(stores, LIVE, BESIDE, second, progress=sweeping(stores))
+            assert (await get_recovery_window(stores, LIVE)).earliest == second
+            await restore_table(stores, LIVE, BESIDE, second, progress=sweeping(stores))
             assert await contents(stores, BESIDE) == before
 
             clock.advance(1)
             with pytest.raises(
-                InvalidRestoreTime, match=r"name a time from 2026-02-04T01:00:26Z to 2026-03-11T01:00:26Z"
+                InvalidRestoreTime, match=r"expected a time from 2026-02-04T01:00:26Z to 2026-03-11T01:00:26Z"
             ):
-                await restore(stores, LIVE, f"{BESIDE}b", second)
-            await restore(stores, LIVE, f"{BESIDE}c", second + 1, progress=sweeping(stores))
+                await restore_table(stores, LIVE, f"{BESIDE}b", second)
+            await restore_table(stores, LIVE, f"{BESIDE}c", second + 1, progress=sweeping(stores))
             assert await contents(stores, f"{BESIDE}c") == after
 
     asyncio.run(story())
@@ -268,8 +268,8 @@ def test_the_command_backs_up_and_restores_from_the_backup(tmp_path: Path, clock
 KILLED = """
 import os, signal, sys
 from holdfast.cli import main
-from holdfast.runtime import putting_back
-from holdfast.runtime.stores import together
+from holdfast.runtime.recovery import restore_in_place
+from holdfast.runtime.stores import gather_or_cancel
 
 left = 5
 
@@ -278,9 +278,9 @@ async def some(writes):
     left -= 1
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
-    return await together(writes)
+    return await gather_or_cancel(writes)
 
-putting_back.together = some
+restore_in_place.gather_or_cancel = some
 main(sys.argv[1:])
 """
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agenticpm import SYSTEM, patterns
-from agenticpm.contents import ArtefactType
-from agenticpm.events import moment, recorded
-from agenticpm.model import (
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import patterns
+from agenticpm.model.entities import (
     GLOBAL,
     Action,
     AgentConfig,
@@ -33,11 +32,13 @@ from agenticpm.model import (
     Severity,
     Source,
     contents,
+    get_scope,
     gsi1,
-    scope_of,
     table,
 )
-from agenticpm.patterns import HOLD
+from agenticpm.model.events import build_event_writes, get_now
+from agenticpm.model.patterns import ACTION_QUEUE
+from agenticpm.system import SYSTEM
 from holdfast import (
     ALL,
     Entity,
@@ -45,12 +46,12 @@ from holdfast import (
     Query,
     Scan,
     Stores,
+    collect_patterns,
     create_tables,
-    describe,
-    patterns_in,
-    stores_in_memory,
+    describe_table,
+    open_memory_stores,
 )
-from holdfast.errors import ConditionFailed, TransactionCancelled
+from holdfast.core.errors import ConditionFailed, TransactionCancelled
 from holdfast.operations.tables import GetItem
 from tests.sweeping import rest
 
@@ -76,7 +77,7 @@ class Clock:
 def told(story: Story) -> None:
     async def on_stores() -> None:
         clock = Clock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, SYSTEM.tables)
             await story(stores, clock)
 
@@ -108,7 +109,7 @@ def escalation(**more: Any) -> Escalation:
 
 def action(**more: Any) -> Action:
     given: dict[str, Any] = {
-        "scope": scope_of(PROJECT),
+        "scope": get_scope(PROJECT),
         "id": ULID,
         "project_id": PROJECT,
         "action_type": "email_sent",
@@ -121,7 +122,7 @@ def action(**more: Any) -> Action:
 
 
 EVENT = Event(
-    scope=scope_of(PROJECT),
+    scope=get_scope(PROJECT),
     id=ULID,
     project_id=PROJECT,
     event_type="heartbeat",
@@ -154,14 +155,14 @@ CONFIG = AgentConfig(key="hold_queue_minutes", value=30, updated_at=NOW)
 STAMP = "2026-02-04T23:30:15.250Z"
 
 
-# --- keys --------------------------------------------------------------------------------------------------------
+# --- keys ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-1")
 @pytest.mark.proves("AP-57")
 def test_the_table_is_the_documents() -> None:
     assert (table.name, table.partition, table.sort, table.ttl) == ("AgenticPM", "PK", "SK", "TTL")
-    assert table.recovery
+    assert table.point_in_time_recovery
     assert [(each.name, each.partition, each.sort) for each in table.indexes] == [
         ("GSI1", "GSI1PK", "GSI1SK")
     ]
@@ -169,7 +170,7 @@ def test_the_table_is_the_documents() -> None:
     assert SYSTEM.tables == (table,)
 
     async def story(stores: Stores, clock: Clock) -> None:
-        made = await describe(stores, table)
+        made = await describe_table(stores, table)
         assert made is not None and made.definition.billing_mode == "PAY_PER_REQUEST"
 
     told(story)
@@ -251,7 +252,7 @@ def test_only_a_held_action_is_indexed_by_when_it_is_due() -> None:
     assert held["executed"] is False
 
 
-# --- lifetimes ---------------------------------------------------------------------------------------------------
+# --- lifetimes ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-45")
@@ -265,7 +266,7 @@ def test_the_end_of_a_life_is_counted_from_when_it_was_made_in_whole_seconds() -
     async def story(stores: Stores, clock: Clock) -> None:
         clock.moment = NOW + timedelta(days=2)
         # An event that is written later, as when history is filled in, ends no later.
-        await stores.transact(*recorded(stores, PROJECT, "imported", "x", at=NOW))
+        await stores.transact(*build_event_writes(stores, PROJECT, "imported", "x", at=NOW))
         (event,) = await stores.run(patterns.project_events(PROJECT))
         assert event.to_item()["TTL"] == born + 2_592_000
 
@@ -284,7 +285,7 @@ def test_what_is_kept_for_good_has_no_end(entity: Entity) -> None:
 @pytest.mark.proves("AP-X16")
 def test_what_has_ended_is_not_read_though_it_is_still_there() -> None:
     async def story(stores: Stores, clock: Clock) -> None:
-        await stores.transact(*recorded(stores, PROJECT, EventType.heartbeat, "x"))
+        await stores.transact(*build_event_writes(stores, PROJECT, EventType.heartbeat, "x"))
         rest(stores.tables)
         clock.moment = NOW + timedelta(days=30, seconds=1)
         for query in (
@@ -299,12 +300,12 @@ def test_what_has_ended_is_not_read_though_it_is_still_there() -> None:
     told(story)
 
 
-# --- patterns ----------------------------------------------------------------------------------------------------
+# --- patterns -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-44")
 def test_no_pattern_is_a_scan() -> None:
-    operations = [each.example() for each in SYSTEM.patterns]
+    operations = [each.build_example() for each in SYSTEM.patterns]
     assert len(operations) > 30
     assert not [each for each in operations if isinstance(each, Scan)]
 
@@ -324,8 +325,8 @@ def test_a_pattern_finds_its_items_and_no_others() -> None:
             await stores.run(patterns.create_artefact(ARTEFACT.model_copy(update={"project_id": id})))
             await stores.run(patterns.create_escalation(escalation(project_id=id)))
             await stores.run(patterns.put_checkpoint(CHECKPOINT.model_copy(update={"project_id": id}), None))
-            await stores.run(Action.put(action(project_id=id, scope=scope_of(id))))
-            await stores.transact(*recorded(stores, id, EventType.heartbeat, "x"))
+            await stores.run(Action.put(action(project_id=id, scope=get_scope(id))))
+            await stores.transact(*build_event_writes(stores, id, EventType.heartbeat, "x"))
         await stores.run(patterns.put_integration(INTEGRATION, None))
         await stores.run(patterns.seed_config(CONFIG))
 
@@ -353,7 +354,7 @@ def test_the_index_gives_whole_items() -> None:
         await stores.run(patterns.create_project(project(description="d", config={"a": 1})))
         await stores.run(patterns.create_project(project(OTHER, status=ProjectStatus.paused)))
         await stores.run(patterns.create_escalation(escalation()))
-        await stores.transact(*recorded(stores, PROJECT, EventType.heartbeat, "x", {"tickets": 3}))
+        await stores.transact(*build_event_writes(stores, PROJECT, EventType.heartbeat, "x", {"tickets": 3}))
         assert list(await stores.run(patterns.projects_in())) == [project(description="d", config={"a": 1})]
         assert list(await stores.run(patterns.escalations_in())) == [escalation()]
         (event,) = await stores.run(patterns.events_of_day(NOW.date()))
@@ -368,7 +369,7 @@ def test_events_come_newest_first_page_by_page() -> None:
     async def story(stores: Stores, clock: Clock) -> None:
         for number in range(25):
             clock.moment = NOW + timedelta(milliseconds=number)
-            await stores.transact(*recorded(stores, PROJECT, "numbered", str(number)))
+            await stores.transact(*build_event_writes(stores, PROJECT, "numbered", str(number)))
         for query in (lambda after: patterns.project_events(PROJECT, 10, after), _recent):
             assert await _paged(stores, query) == [str(n) for n in range(24, -1, -1)]
 
@@ -391,21 +392,23 @@ async def _paged(stores: Stores, query: Callable[[str | None], Query[Event]]) ->
             return found
 
 
-# --- events ------------------------------------------------------------------------------------------------------
+# --- events -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-18")
 @pytest.mark.proves("AP-19")
 def test_an_event_and_its_reference_come_together_or_not_at_all() -> None:
     async def story(stores: Stores, clock: Clock) -> None:
-        event, reference = recorded(stores, PROJECT, EventType.error, "x", {"a": 1}, severity=Severity.error)
+        event, reference = build_event_writes(
+            stores, PROJECT, EventType.error, "x", {"a": 1}, severity=Severity.error
+        )
         await stores.run(reference)
         with pytest.raises(TransactionCancelled):
             await stores.transact(event, reference)
         assert len(await stores.run(patterns.project_events(PROJECT))) == 0
 
         clock.moment += timedelta(seconds=1)
-        await stores.transact(*recorded(stores, PROJECT, EventType.error, "y", {"a": 1}))
+        await stores.transact(*build_event_writes(stores, PROJECT, EventType.error, "y", {"a": 1}))
         (full,) = await stores.run(patterns.project_events(PROJECT))
         newest, _ = await stores.run(patterns.recent_events())
         assert (newest.id, newest.project_id, newest.summary) == (full.id, PROJECT, "y")
@@ -418,7 +421,7 @@ def test_an_event_and_its_reference_come_together_or_not_at_all() -> None:
 @pytest.mark.proves("AP-X4")
 def test_an_event_and_an_action_of_no_project_live_under_global() -> None:
     async def story(stores: Stores, clock: Clock) -> None:
-        await stores.transact(*recorded(stores, None, EventType.config_changed, "x", {"key": "a"}))
+        await stores.transact(*build_event_writes(stores, None, EventType.config_changed, "x", {"key": "a"}))
         await stores.run(Action.put(action(scope=GLOBAL, project_id=None)))
         (event,) = await stores.run(patterns.recent_events())
         assert (event.scope, event.project_id, event.detail) == (GLOBAL, None, {"key": "a"})
@@ -426,7 +429,7 @@ def test_an_event_and_an_action_of_no_project_live_under_global() -> None:
         assert kept.to_item()["PK"] == "GLOBAL" and "projectId" not in kept.to_item()
 
     told(story)
-    with pytest.raises(ValueError, match="is not under"):
+    with pytest.raises(ValueError, match="does not belong to"):
         action(scope=GLOBAL)
 
 
@@ -436,7 +439,7 @@ def test_the_feed_of_a_day_and_the_index_of_the_day_tell_the_same_events() -> No
         for hours in range(0, 48, 3):
             clock.moment = NOW.replace(hour=0) + timedelta(hours=hours)
             of = (PROJECT, OTHER, None)[hours % 9 // 3]
-            await stores.transact(*recorded(stores, of, "numbered", str(hours)))
+            await stores.transact(*build_event_writes(stores, of, "numbered", str(hours)))
         feed = [
             (each.id, each.project_id, each.summary, each.created_at)
             for each in await stores.all(patterns.recent_events())
@@ -489,7 +492,7 @@ def test_a_checkpoint_is_overwritten_in_place_by_who_saw_it() -> None:
 @pytest.mark.parametrize("value", ["text", 15, Decimal("0.33"), {"start": "08:00", "nested": {"a": [1]}}])
 def test_a_setting_holds_text_numbers_and_maps(value: Any) -> None:
     async def story(stores: Stores, clock: Clock) -> None:
-        await stores.run(patterns.put_config(AgentConfig(key="k", value=value, updated_at=moment(clock))))
+        await stores.run(patterns.put_config(AgentConfig(key="k", value=value, updated_at=get_now(clock))))
         found = await stores.run(patterns.agent_config("k"))
         assert found is not None and found.value == value
 
@@ -521,6 +524,6 @@ def test_what_breaks_its_declaration_is_refused_before_anything_is_written(
 
 
 def test_every_pattern_is_declared_by_the_system() -> None:
-    assert set(patterns_in(patterns)) <= set(SYSTEM.patterns)
-    assert set(HOLD.patterns) <= set(SYSTEM.patterns)
+    assert set(collect_patterns(patterns)) <= set(SYSTEM.patterns)
+    assert set(ACTION_QUEUE.patterns) <= set(SYSTEM.patterns)
     assert SYSTEM.buckets == (contents,)

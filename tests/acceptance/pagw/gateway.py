@@ -19,17 +19,18 @@ from typing import Any
 import httpx2
 
 from holdfast import Stores, open_stores
-from holdfast.cli.commands.run import app_of
-from holdfast.cli.parts import part_of
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.web import serving
-from holdfast.web.staging import environment
-from pagw import SYSTEM, patterns
-from pagw.model import IdempotencyRecord, PayerRow, Provider, original_bundle, pagw
-from pagw.sample_bundles import DEFAULT_PAYER, PROVIDER_NPIS, request_bundle
-from pagw.sandbox.client import SECRET, ClientSandbox, client_app
-from pagw.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox, issuer_app
-from pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, payer_app
+from holdfast.cli.commands.run import build_app
+from holdfast.cli.processes.workload import build_workload
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.web import serve_in_thread
+from holdfast.web.demo_env import patch_environ
+from pagw.demo.sample.bundles import DEFAULT_PAYER, PROVIDER_NPIS, build_request_bundle
+from pagw.demo.sandbox.client import SECRET, ClientSandbox, build_client_app
+from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox, build_issuer_app
+from pagw.demo.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
+from pagw.model import patterns
+from pagw.model.entities import IdempotencyRecord, PayerRow, Provider, original_bundle, pagw
+from pagw.system import SYSTEM
 from tests.postgres import connected, fresh_database
 
 FHIR = "application/fhir+json"
@@ -71,10 +72,10 @@ class Gateway:
     database: str
     http: httpx2.Client
 
-    # --- as a client ------------------------------------------------------------------------------------------
+    # --- as a client ----------------------------------------------------------------------------------------
 
     def headers(self, tenant: str = "acme", **token: Any) -> dict[str, str]:
-        return {"authorization": f"Bearer {self.parties.issuer.minted(tenant, **token)}"}
+        return {"authorization": f"Bearer {self.parties.issuer.mint_token(tenant, **token)}"}
 
     def get(self, path: str, tenant: str = "acme", **headers: str) -> httpx2.Response:
         return self.http.get(path, headers={**self.headers(tenant), **headers})
@@ -90,7 +91,7 @@ class Gateway:
         self, body: Any = None, tenant: str = "acme", key: str | None = None, **headers: str
     ) -> httpx2.Response:
         """By the native API."""
-        body = request_bundle(reference=fresh("R")) if body is None else body
+        body = build_request_bundle(reference=fresh("R")) if body is None else body
         given = {"x-idempotency-key": key or fresh("key"), **headers}
         return self.post("/pas/requests", body, tenant, given)
 
@@ -105,13 +106,13 @@ class Gateway:
 
     def ended(self, pagw_id: str, tenant: str = "acme", *statuses: str) -> dict[str, Any]:
         """The request when its work is over, or when it stands at one of these."""
-        from pagw.waiting import Answers
+        from pagw.workers.sync_wait import ResponseReader
 
         async def wait() -> None:
-            answers = Answers(self.stores)
-            async with asyncio.timeout(20), self.stores.notices(patterns.ANSWERED) as notices:
+            answers = ResponseReader(self.stores)
+            async with asyncio.timeout(20), self.stores.listen(patterns.ANSWERED_CHANNEL) as notices:
                 while True:
-                    row = await answers.awaited(tenant, pagw_id, 0)
+                    row = await answers.wait_for_answer(tenant, pagw_id, 0)
                     if row.status in (statuses or ("COMPLETED", "FAILED", "CANCELLED")):
                         return
                     await notices.wait(0.05)
@@ -132,7 +133,7 @@ class Gateway:
         told = httpx2.post(f"{self.parties.payer_url}/sandbox/decisions", json={"reference": pagw_id})
         assert told.status_code == 200, told.text
 
-    # --- from behind ------------------------------------------------------------------------------------------
+    # --- from behind ----------------------------------------------------------------------------------------
 
     def run(self, work: Any) -> Any:
         return asyncio.run(work)
@@ -173,7 +174,7 @@ class Gateway:
 
     async def _kept(self) -> dict[str, int]:
         keys = await self.stores.run(IdempotencyRecord.scan(reason="a test counts them"))
-        files = await self.stores.run(original_bundle.listing())
+        files = await self.stores.run(original_bundle.list_objects())
         assert keys.cursor is None and files.cursor is None
         return {"keys": len(keys), "objects": len(files.objects)}
 
@@ -186,9 +187,9 @@ def fresh(name: str) -> str:
 def parties() -> Iterator[Parties]:
     made = Parties()
     with (
-        serving(issuer_app(made.issuer)) as issuer_url,
-        serving(client_app(made.client)) as client_url,
-        serving(payer_app(made.payer)) as payer_url,
+        serve_in_thread(build_issuer_app(made.issuer)) as issuer_url,
+        serve_in_thread(build_client_app(made.client)) as client_url,
+        serve_in_thread(build_payer_app(made.payer)) as payer_url,
     ):
         made.issuer_url, made.client_url, made.payer_url = issuer_url, client_url, payer_url
         yield made
@@ -215,13 +216,13 @@ def gateway(made: Parties, *components: str, **changes: str) -> Iterator[Gateway
     database = fresh_database(pagw)
     with ExitStack() as stack:
         # Secrets are looked up when they are wanted; the rest is read once, at the start.
-        stack.enter_context(environment(SECRETS))
+        stack.enter_context(patch_environ(SECRETS))
         stores = open_stores(SYSTEM, replace(MEMORY_SETTINGS, sql=database))
         stack.callback(lambda: asyncio.run(stores.close()))
         asyncio.run(register(stores, made.payer_url))
-        with environment(variables(made, url, **changes)):
-            app = app_of(SYSTEM, stores, part_of(SYSTEM, *components))
-            stack.enter_context(serving(app, port=port))
+        with patch_environ(variables(made, url, **changes)):
+            app = build_app(SYSTEM, stores, build_workload(SYSTEM, *components))
+            stack.enter_context(serve_in_thread(app, port=port))
         http = stack.enter_context(httpx2.Client(base_url=url, timeout=30))
         yield Gateway(url, stores, made, database, http)
 

@@ -13,22 +13,24 @@ import httpx2
 import pytest
 
 from holdfast import open_secrets
-from holdfast.errors import InvalidRequest, RetryLater
-from pagw import files, following_up, monitoring, notices, patterns, replaying
-from pagw.auditing import Actor
-from pagw.intake import key_of
-from pagw.model import DeliveryMessage, StageMessage, SubscriptionRow
-from pagw.payers.config import payer_config
-from pagw.pipeline.notifying import UNWANTED, Notifier
-from pagw.pipeline.subscribing import SubscriptionHandler
-from pagw.registering import register_payer
-from pagw.registries import payer_of
-from pagw.sample_bundles import DEFAULT_PAYER, request_bundle, update_bundle
-from pagw.sandbox.payer_rules import PENDED_APPROVED
+from holdfast.core.errors import InvalidRequest, RetryLater
+from pagw.demo.sample.bundles import DEFAULT_PAYER, build_request_bundle, build_update_bundle
+from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
+from pagw.domain.statuses import Stage, Status
+from pagw.integrations.payers.config import parse_payer_config
+from pagw.model import files, notices, patterns
+from pagw.model.audit import Actor
+from pagw.model.entities import DeliveryMessage, StageMessage, SubscriptionRow
+from pagw.model.registries import get_payer
+from pagw.ops import monitoring, request_replay
+from pagw.ops.annual_report import build_annual_report
+from pagw.ops.registry import register_payer
 from pagw.settings import PagwSettings
-from pagw.statuses import Stage, Status
-from pagw.telling import Teller, as_told
-from pagw.yearly_report import yearly_report
+from pagw.workers import payer_polling
+from pagw.workers.intake import build_idempotency_key
+from pagw.workers.stages.notifier import INACTIVE_REASON, Notifier
+from pagw.workers.stages.subscription_handler import SubscriptionHandler
+from pagw.workers.webhook_sender import WebhookSender, restore_announced_state
 from tests.contract.pagw.play import Play, play
 
 ANN = Actor("user", "ann")
@@ -77,7 +79,7 @@ def wants_calls(told: Play, pagw_id: str, url: str = HOOK) -> None:
 
 
 async def format_is(told: Play, format: str) -> None:
-    payer = await payer_of(told.stores, DEFAULT_PAYER)
+    payer = await get_payer(told.stores, DEFAULT_PAYER)
     assert payer is not None
     await register_payer(told.operator, payer.model_copy(update={"format": format}), ANN)
 
@@ -87,22 +89,22 @@ def in_hand(message: Any) -> Any:
     return SimpleNamespace(message=message, receives=1)
 
 
-# --- what payers say --------------------------------------------------------------------------------------------------
+# --- what payers say ----------------------------------------------------------------------------------------
 
 
 def test_an_authorization_stays_when_an_update_of_it_is_superseded_by_another() -> None:
     async def story(told: Play) -> None:
-        first = request_bundle(reference="A-1")
+        first = build_request_bundle(reference="A-1")
         approved = await told.submitted(first, "acme", "a")
         assert await ended(told, approved) == (Status.COMPLETED, "approved")
-        second = update_bundle(first, reference="B-1", added=(PENDED_APPROVED,))
+        second = build_update_bundle(first, reference="B-1", added=(PENDED_APPROVED,))
         superseded = await told.submitted(second, "acme", "b")
         await told.settle()
-        third = update_bundle(second, reference="C-1", cancelled=(2,))
+        third = build_update_bundle(second, reference="C-1", cancelled=(2,))
         last = await told.submitted(third, "acme", "c")
         assert await ended(told, last) == (Status.COMPLETED, "approved")
         # The payer says of the pended update that it is none any more.
-        await told.called_back(told.payer.desk.authorizations[superseded].told())
+        await told.called_back(told.payer.state.authorizations[superseded].to_json())
         assert await ended(told, superseded) == (Status.COMPLETED, "cancelled")
         assert await ended(told, approved) == (Status.COMPLETED, "approved")
 
@@ -160,7 +162,7 @@ def test_an_answer_that_makes_no_sense_ends_its_request_until_the_payer_says_wha
             await told.answered(pagw_id, "approved", **members)
             assert await ended(told, pagw_id) == (Status.FAILED, None)
             failed = await told.request(pagw_id)
-            assert failed.error_code == UNREADABLE and "nonsense" in (failed.error_message or "")
+            assert failed.error_code == UNREADABLE and "Invalid response" in (failed.error_message or "")
             assert failed.metadata["failedAt"] == Status.SUBMITTED
             # Another word that decides nothing changes nothing.
             await told.call_back(pagw_id, "pended", "pended")
@@ -192,7 +194,7 @@ def test_a_replay_of_what_failed_at_the_payers_words_asks_the_payer_anew() -> No
         await told.settle(until=Stage.api_connector)
         await told.answered(pagw_id, "denied", review_action="A1", reason="no")
         assert await ended(told, pagw_id) == (Status.FAILED, None)
-        assert await replaying.replay(told.operator, pagw_id, ANN) is Stage.api_connector
+        assert await request_replay.replay(told.operator, pagw_id, ANN) is Stage.api_connector
         again = await told.request(pagw_id)
         assert (again.status, again.stage, again.completed_at) == (Status.PENDED, Stage.payer, None)
         assert await ended(told, pagw_id) == (Status.COMPLETED, "approved")
@@ -219,7 +221,7 @@ def test_a_callback_that_decides_nothing_is_a_note_and_the_decision_after_it_is_
         )
         assert steps == [("PENDED", "001")]
         # A replay asks the payer: the newest callback is where it stands.
-        assert await replaying.replay(told.operator, pagw_id, ANN) is Stage.api_connector
+        assert await request_replay.replay(told.operator, pagw_id, ANN) is Stage.api_connector
         await told.settle()
         await told.call_back(pagw_id, authorization_number="AUTH9")
         await told.call_back(pagw_id, authorization_number="AUTH9")
@@ -252,24 +254,24 @@ def test_a_callback_that_comes_before_the_answer_is_recorded_is_taken_up_however
     play(story)
 
 
-# --- what payers do not say -------------------------------------------------------------------------------------------
+# --- what payers do not say ---------------------------------------------------------------------------------
 
 
 def test_a_payer_that_never_calls_back_is_asked_and_its_decision_is_taken() -> None:
     async def story(told: Play) -> None:
         pagw_id = await pended(told)
-        told.payer.desk.decide(pagw_id)
+        told.payer.state.decide(pagw_id)
         told.clock.move(minutes=59)
-        assert await following_up.follow_up(told.sweeper) == 0
+        assert await payer_polling.announce_inquiries(told.sweeper) == 0
         told.clock.move(minutes=2)
-        assert await following_up.follow_up(told.sweeper) == 1
-        assert await following_up.follow_up(told.sweeper) == 0, "it was asked just now"
+        assert await payer_polling.announce_inquiries(told.sweeper) == 1
+        assert await payer_polling.announce_inquiries(told.sweeper) == 0, "it was asked just now"
         assert await ended(told, pagw_id) == (Status.COMPLETED, "approved")
         request = await told.request(pagw_id)
         assert request.decided_at == told.now and request.metadata["callback"] == "001"
         other = await pended(told)
-        told.payer.desk.decide(other)
-        assert await replaying.replay(told.operator, other, ANN) is Stage.api_connector
+        told.payer.state.decide(other)
+        assert await request_replay.replay(told.operator, other, ANN) is Stage.api_connector
         assert await ended(told, other) == (Status.COMPLETED, "approved")
 
     play(story)
@@ -281,7 +283,7 @@ def test_a_payer_is_asked_ever_more_rarely_and_once_more_before_the_decision_is_
         request, asked = await told.request(pagw_id), []
         while told.now < request.due_at + timedelta(days=2):
             told.clock.move(minutes=30)
-            if await following_up.follow_up(told.sweeper):
+            if await payer_polling.announce_inquiries(told.sweeper):
                 asked.append((told.now - request.created_at).total_seconds() / 3600)
                 assert await ended(told, pagw_id) == (Status.PENDED, None)
         assert asked[:6] == [1, 2, 4, 8, 16, 32]
@@ -295,12 +297,12 @@ def test_a_payer_is_asked_ever_more_rarely_and_once_more_before_the_decision_is_
 def test_a_payer_that_cannot_be_asked_leaves_the_request_as_it_is() -> None:
     async def story(told: Play) -> None:
         pagw_id = await pended(told)
-        payer = await payer_of(told.stores, DEFAULT_PAYER)
+        payer = await get_payer(told.stores, DEFAULT_PAYER)
         assert payer is not None
         away = payer.model_copy(update={"api_endpoint": "http://127.0.0.1:9", "auth_type": "none"})
         await register_payer(told.operator, away, ANN)
         told.clock.move(hours=2)
-        assert await following_up.follow_up(told.sweeper) == 1
+        assert await payer_polling.announce_inquiries(told.sweeper) == 1
         assert await ended(told, pagw_id) == (Status.PENDED, None)
 
     play(story)
@@ -318,13 +320,13 @@ def test_the_clock_of_a_decision_stops_when_it_comes_in_and_not_when_the_payer_s
         request = await told.request(pagw_id)
         assert request.decided_at == arrived
         assert request.metadata["payerDecidedAt"] == (arrived - timedelta(hours=20)).isoformat()
-        expedited = (await yearly_report(told.operator, 2026)).expedited
+        expedited = (await build_annual_report(told.operator, 2026)).expedited
         assert (expedited.decided, expedited.decided_in_time, expedited.average_hours) == (1, 0, 80.0)
 
     play(story)
 
 
-# --- what clients are told --------------------------------------------------------------------------------------------
+# --- what clients are told ----------------------------------------------------------------------------------
 
 
 def test_a_subscription_that_cannot_be_read_is_set_aside_and_everybody_else_is_told() -> None:
@@ -382,7 +384,7 @@ def test_each_end_of_a_request_is_told_once_and_events_are_numbered_without_gaps
         await format_is(told, "x12-278")
         assert await ended(told, pagw_id) == (Status.FAILED, None)
         first = await told.stores.run(notices.delivery("acme", f"{pagw_id}#failed"))
-        await replaying.replay(told.operator, pagw_id, ANN)
+        await request_replay.replay(told.operator, pagw_id, ANN)
         assert await ended(told, pagw_id) == (Status.FAILED, None)
         handler = told.handlers[Stage.subscription_handler]
         late = StageMessage(
@@ -390,7 +392,7 @@ def test_each_end_of_a_request_is_told_once_and_events_are_numbered_without_gaps
         )
         await handler.handle(in_hand(late))
         await format_is(told, "json")
-        await replaying.replay(told.operator, pagw_id, ANN)
+        await request_replay.replay(told.operator, pagw_id, ANN)
         assert await ended(told, pagw_id) == (Status.COMPLETED, "approved")
         assert deliveries(told) == {
             "failed": (1, "FAILED"),
@@ -402,7 +404,7 @@ def test_each_end_of_a_request_is_told_once_and_events_are_numbered_without_gaps
         }
         # What is told of the failure is the failure, though the request is completed by now.
         assert first is not None
-        as_it_stood = as_told(first, await told.request(pagw_id))
+        as_it_stood = restore_announced_state(first, await told.request(pagw_id))
         assert (as_it_stood.status, as_it_stood.error_code) == (Status.FAILED, "FORMAT_NOT_BUILT")
         assert as_it_stood.decision is None and as_it_stood.completed_at == first.created_at
 
@@ -425,13 +427,13 @@ def test_nothing_is_sent_to_an_endpoint_whose_subscription_has_ended() -> None:
 
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
             stores = told.stores.for_component("pasnotifier")
-            notifier = Notifier(Teller(stores, http, open_secrets(), PagwSettings()))
+            notifier = Notifier(WebhookSender(stores, http, open_secrets(), PagwSettings()))
             for name in ("sub-off", "sub-over"):
                 message = DeliveryMessage(delivery_id=f"{pagw_id}#{name}", pagw_id=pagw_id, tenant="acme")
                 await notifier.handle(in_hand(message))
         assert calls == []
         assert told.rows("SELECT DISTINCT status, last_error FROM pagw.deliveries") == [
-            ("given_up", UNWANTED)
+            ("given_up", INACTIVE_REASON)
         ]
         assert told.rows("SELECT status FROM pagw.subscriptions ORDER BY subscription_id") == [
             ("off",),
@@ -441,7 +443,7 @@ def test_nothing_is_sent_to_an_endpoint_whose_subscription_has_ended() -> None:
     play(story)
 
 
-# --- what is set ------------------------------------------------------------------------------------------------------
+# --- what is set --------------------------------------------------------------------------------------------
 
 
 def test_a_key_lives_as_long_as_it_is_set_to_when_its_request_ends() -> None:
@@ -452,7 +454,7 @@ def test_a_key_lives_as_long_as_it_is_set_to_when_its_request_ends() -> None:
         )
         pagw_id = await told.accepted(key="k-24")
         assert await ended(told, pagw_id) == (Status.COMPLETED, "approved")
-        record = await told.stores.run(patterns.submission(key_of("acme", "k-24")))
+        record = await told.stores.run(patterns.submission(build_idempotency_key("acme", "k-24")))
         assert record is not None and record.expires_at is not None
         assert record.response_key is not None
         assert record.expires_at.timestamp() == pytest.approx(told.clock.now() + 24 * 3600, abs=1)
@@ -462,13 +464,13 @@ def test_a_key_lives_as_long_as_it_is_set_to_when_its_request_ends() -> None:
 
 def test_a_payer_has_its_own_place_for_tokens_its_scope_and_its_patience() -> None:
     async def story(told: Play) -> None:
-        payer = await payer_of(told.stores, DEFAULT_PAYER)
-        assert payer is not None and payer_config(payer.model_dump()).answer_s == 10.0
+        payer = await get_payer(told.stores, DEFAULT_PAYER)
+        assert payer is not None and parse_payer_config(payer.model_dump()).answer_s == 10.0
         changes = {"token_url": "https://tokens.example/t", "scope": "prior-auth", "answer_s": 33.5}
         await register_payer(told.operator, payer.model_copy(update=changes), ANN)
-        again = await payer_of(told.stores, DEFAULT_PAYER)
+        again = await get_payer(told.stores, DEFAULT_PAYER)
         assert again is not None
-        config = payer_config(again.model_dump())
+        config = parse_payer_config(again.model_dump())
         assert (config.token_address, config.scope, config.answer_s) == (*changes.values(),)
 
     play(story)

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from pagw.fhir import urls
-from pagw.fhir.claims import parsed
-from pagw.fhir.decisions import ReviewAction
-from pagw.fhir.outcomes import errors
-from pagw.fhir.pas_rules import check_response
-from pagw.fhir.reading import read_bundle
-from pagw.fhir.structure import structure_issues
-from pagw.sample_bundles import (
+from pagw.demo.sample.bundles import (
     PEOPLE,
     PROVIDER_NPIS,
-    cancel_bundle,
-    inquiry_bundle,
-    request_bundle,
-    update_bundle,
+    build_cancel_bundle,
+    build_inquiry_bundle,
+    build_request_bundle,
+    build_update_bundle,
 )
+from pagw.domain.fhir import urls
+from pagw.domain.fhir.claims import parse_claim
+from pagw.domain.fhir.decisions import ReviewAction
+from pagw.domain.fhir.outcomes import select_errors
+from pagw.domain.fhir.parser import parse_bundle
+from pagw.domain.fhir.rules.pas_rules import check_response
+from pagw.domain.fhir.rules.structure import check_structure
 from tests.acceptance.pagw.gateway import Gateway, fresh, outcome_of, register
 
 PENDED, DENIED = "70551", "15820"
@@ -61,10 +61,10 @@ def actions(bundle: dict[str, Any]) -> set[str]:
 def test_a_claim_is_answered_at_once_with_what_the_payer_says(
     gateway: Gateway, code: str, action: str
 ) -> None:
-    bundle = request_bundle(reference=fresh("F"), items=[code])
+    bundle = build_request_bundle(reference=fresh("F"), items=[code])
     answer = gateway.claim(bundle)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/fhir+json")
-    assert errors(check_response(answer.json(), bundle)) == []
+    assert select_errors(check_response(answer.json(), bundle)) == []
     assert actions(answer.json()) == {action}
     assert [each for each in gateway.audit("PHI_READ") if each[0] == answer.headers["x-pagw-id"]] == [
         (answer.headers["x-pagw-id"], "acme-client", "ClaimResponse", {})
@@ -73,10 +73,10 @@ def test_a_claim_is_answered_at_once_with_what_the_payer_says(
 
 @pytest.mark.proves("PG-X15")
 def test_a_claim_that_is_not_decided_in_time_is_pended_and_its_bundle_names_it(still: Gateway) -> None:
-    bundle = request_bundle(reference=fresh("F"))
+    bundle = build_request_bundle(reference=fresh("F"))
     answer, again = still.claim(bundle), still.claim(bundle)
     assert first(answer.json())["outcome"] == "queued" and actions(answer.json()) == {"A4"}
-    assert errors(check_response(answer.json(), bundle)) == []
+    assert select_errors(check_response(answer.json(), bundle)) == []
     assert again.headers["x-pagw-id"] == answer.headers["x-pagw-id"]
     assert again.headers["idempotency-replayed"] == "true"
     changed = {**bundle, "timestamp": "2026-03-03T10:00:00Z"}
@@ -84,35 +84,35 @@ def test_a_claim_that_is_not_decided_in_time_is_pended_and_its_bundle_names_it(s
 
 
 def test_an_update_and_a_cancellation_follow_the_request_they_name(gateway: Gateway) -> None:
-    former = request_bundle(reference=fresh("F"), items=[PENDED])
+    former = build_request_bundle(reference=fresh("F"), items=[PENDED])
     submitted = gateway.claim(former).headers["x-pagw-id"]
-    updated = gateway.claim(update_bundle(former, reference=fresh("U"), added=["99213"]))
+    updated = gateway.claim(build_update_bundle(former, reference=fresh("U"), added=["99213"]))
     assert (updated.status_code, actions(updated.json())) == (200, {"A4"}), updated.text
     shown = gateway.get(f"/pas/requests/{updated.headers['x-pagw-id']}").json()
     assert (shown["kind"], shown["replaces"]) == ("update", submitted)
 
     reference = fresh("F")
-    approved = request_bundle(reference=reference)
+    approved = build_request_bundle(reference=reference)
     pagw_id = gateway.claim(approved).headers["x-pagw-id"]
     gateway.ended(pagw_id)
-    cancelled = gateway.claim(cancel_bundle(approved, reference=fresh("C")))
+    cancelled = gateway.claim(build_cancel_bundle(approved, reference=fresh("C")))
     assert actions(cancelled.json()) == {CANCELLED}
     assert gateway.ended(pagw_id, "acme", "CANCELLED")["decision"] == "approved"
-    told = gateway.post("/fhir/Claim/$inquire", inquiry_bundle(claim_reference=reference)).json()
+    told = gateway.post("/fhir/Claim/$inquire", build_inquiry_bundle(claim_reference=reference)).json()
     assert [actions(each["resource"]) for each in told["parameter"]] == [{CANCELLED}]
-    stranger = request_bundle(reference=fresh("F"))
-    outcome_of(gateway.claim(cancel_bundle(stranger, reference=fresh("C"))), 422, "not-found")
+    stranger = build_request_bundle(reference=fresh("F"))
+    outcome_of(gateway.claim(build_cancel_bundle(stranger, reference=fresh("C"))), 422, "not-found")
 
 
 def test_an_inquiry_finds_what_its_asker_may_see_and_nothing_else(gateway: Gateway) -> None:
     reference, member = fresh("F"), PEOPLE[3]
-    asked = request_bundle(reference=reference, member=member, npi=PROVIDER_NPIS[3])
+    asked = build_request_bundle(reference=reference, member=member, npi=PROVIDER_NPIS[3])
     answer = gateway.claim(asked)
     number = first(answer.json())["preAuthRef"]
     right: dict[str, Any] = {"member": member, "npi": PROVIDER_NPIS[3]}
 
     def inquire(tenant: str = "acme", **by: Any) -> list[dict[str, Any]]:
-        told = gateway.post("/fhir/Claim/$inquire", inquiry_bundle(**by), tenant)
+        told = gateway.post("/fhir/Claim/$inquire", build_inquiry_bundle(**by), tenant)
         assert told.status_code == 200 and told.json()["resourceType"] == "Parameters", told.text
         return [each["resource"] for each in told.json().get("parameter", [])]
 
@@ -122,7 +122,7 @@ def test_an_inquiry_finds_what_its_asker_may_see_and_nothing_else(gateway: Gatew
         (found,) = inquire(**right, **by)
         assert first(found)["preAuthRef"] == number and actions(found) == {"A1"}
         assert first(found)["meta"]["profile"] == [urls.CLAIM_INQUIRY_RESPONSE]
-        assert errors(check_response(found, asked)) == []
+        assert select_errors(check_response(found, asked)) == []
     assert len(gateway.audit("PHI_READ")) == reads + 3
 
     for wrong in ({"member": PEOPLE[4]}, {"npi": PROVIDER_NPIS[4]}):
@@ -130,21 +130,21 @@ def test_an_inquiry_finds_what_its_asker_may_see_and_nothing_else(gateway: Gatew
             assert inquire(**{**right, **wrong}, **by) == []
     assert inquire("zenith", **right, claim_reference=reference) == []
     assert len(gateway.audit("PHI_READ")) == reads + 3
-    nobodys = {**inquiry_bundle(), "entry": inquiry_bundle()["entry"][1:]}
+    nobodys = {**build_inquiry_bundle(), "entry": build_inquiry_bundle()["entry"][1:]}
     outcome_of(gateway.post("/fhir/Claim/$inquire", nobodys), 422, "invariant")
 
 
 def test_an_inquiry_finds_a_request_that_was_only_just_accepted(still: Gateway) -> None:
     reference = fresh("F")
-    still.accepted(request_bundle(reference=reference))
-    told = still.post("/fhir/Claim/$inquire", inquiry_bundle(claim_reference=reference)).json()
+    still.accepted(build_request_bundle(reference=reference))
+    told = still.post("/fhir/Claim/$inquire", build_inquiry_bundle(claim_reference=reference)).json()
     assert actions(told["parameter"][0]["resource"]) == {"A4"}
 
 
 def test_capabilities_are_told_to_everybody(gateway: Gateway) -> None:
     told = gateway.http.get("/fhir/metadata")
     assert (told.status_code, told.headers["content-type"]) == (200, "application/fhir+json")
-    assert structure_issues(told.json(), "CapabilityStatement") == []
+    assert check_structure(told.json(), "CapabilityStatement") == []
     assert told.json()["implementation"]["url"] == f"{gateway.url}/fhir"
 
 
@@ -179,7 +179,7 @@ def test_a_subscriber_is_told_of_decisions_while_it_wants_to_be(gateway: Gateway
     assert path == f"/fhir/Subscription/{id}"
 
     def told_of(reference: str) -> list[str]:
-        asked = request_bundle(reference=reference, npi=PROVIDER_NPIS[2])
+        asked = build_request_bundle(reference=reference, npi=PROVIDER_NPIS[2])
         pagw_id = gateway.claim(asked).headers["x-pagw-id"]
         gateway.ended(pagw_id)
         return [
@@ -212,7 +212,7 @@ def test_a_subscription_that_cannot_be_served_is_refused(still: Gateway) -> None
     for body, status, code in (
         (wanted(still, endpoint="http://169.254.169.254/latest"), 422, "value"),
         (wanted(still, type="email"), 422, "not-supported"),
-        (request_bundle(), 422, "invalid"),
+        (build_request_bundle(), 422, "invalid"),
         (b"[]", 400, "structure"),
         (b" " * 200_000, 413, "too-long"),
     ):
@@ -240,12 +240,12 @@ def test_a_subscription_that_cannot_be_served_is_refused(still: Gateway) -> None
 )
 def test_a_conformant_bundle_is_answered(gateway: Gateway, name: str) -> None:
     body = (FIXTURES / f"{name}.json").read_bytes()
-    bundle = read_bundle(body)
-    claim = parsed(bundle)
+    bundle = parse_bundle(body)
+    claim = parse_claim(bundle)
     gateway.run(register(gateway.stores, gateway.parties.payer_url, claim.payer_id, claim.provider_npi))
     answer = gateway.post("/fhir/Claim/$submit", body, "fixtures", {"x-idempotency-key": name})
     assert answer.status_code == 200, answer.text
-    assert errors(check_response(answer.json(), bundle)) == []
+    assert select_errors(check_response(answer.json(), bundle)) == []
 
 
 @with_fixtures

@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 
-from pagw import SYSTEM, patterns
-from pagw.attachments import Finding, NoScanner
-from pagw.auditing import Actor
-from pagw.pipeline.attaching import AttachmentHandler
-from pagw.sample_bundles import PROVIDER_NPIS, SampleAttachment, inquiry_bundle, request_bundle
-from pagw.statuses import Status
-from pagw.telling import NOTIFIER
-from pagw.waiting import Answers
+from pagw.demo.sample.bundles import (
+    PROVIDER_NPIS,
+    SampleAttachment,
+    build_inquiry_bundle,
+    build_request_bundle,
+)
+from pagw.domain.attachments import NoScanner, ScanResult
+from pagw.domain.statuses import Status
+from pagw.model import patterns
+from pagw.model.audit import Actor
+from pagw.system import SYSTEM
+from pagw.workers.stages.attachment_handler import AttachmentHandler
+from pagw.workers.sync_wait import ResponseReader
+from pagw.workers.webhook_sender import NOTIFIER
 from tests.acceptance.pagw.gateway import Gateway, Parties, fresh
 from tests.acceptance.pagw.gateway import gateway as opened_gateway
 from tests.acceptance.pagw.test_fhir import wanted
@@ -35,7 +41,7 @@ def outcome_told(bundle: dict[str, Any]) -> tuple[str, bool]:
 
 def test_what_failed_after_it_was_pended_is_told_as_failed_by_every_way(gateway: Gateway) -> None:
     reference = fresh("E")
-    bundle = request_bundle(reference=reference, items=[PENDED])
+    bundle = build_request_bundle(reference=reference, items=[PENDED])
     answer = gateway.claim(bundle)
     pagw_id = answer.headers["x-pagw-id"]
     assert outcome_told(answer.json()) == ("queued", False)
@@ -43,7 +49,7 @@ def test_what_failed_after_it_was_pended_is_told_as_failed_by_every_way(gateway:
     assert gateway.rows(FAILED, pagw_id)
     again = gateway.claim(bundle)
     read = gateway.get(f"/pas/requests/{pagw_id}/response")
-    (found,) = gateway.post("/fhir/Claim/$inquire", inquiry_bundle(claim_reference=reference)).json()[
+    (found,) = gateway.post("/fhir/Claim/$inquire", build_inquiry_bundle(claim_reference=reference)).json()[
         "parameter"
     ]
     for told in (again.json(), read.json(), found["resource"]):
@@ -52,13 +58,13 @@ def test_what_failed_after_it_was_pended_is_told_as_failed_by_every_way(gateway:
 
 
 def test_the_notifier_may_read_all_that_an_answer_is_made_of(gateway: Gateway) -> None:
-    pagw_id = gateway.accepted(request_bundle(reference=fresh("E"), items=[PENDED]))
+    pagw_id = gateway.accepted(build_request_bundle(reference=fresh("E"), items=[PENDED]))
     gateway.ended(pagw_id, "acme", "PENDED")
     request = gateway.run(gateway.stores.run(patterns.request("acme", pagw_id)))
-    answers, notifier = Answers(gateway.stores.for_component("pasnotifier")), Actor.service(NOTIFIER)
+    answers, notifier = ResponseReader(gateway.stores.for_component("pasnotifier")), Actor.service(NOTIFIER)
     for status, outcome in (("PENDED", "queued"), ("FAILED", "error"), ("CANCELLED", "complete")):
         stands = request.model_copy(update={"status": Status(status)})
-        told = gateway.run(answers.bundle(stands, notifier))
+        told = gateway.run(answers.read_response(stands, notifier))
         assert told["entry"][0]["resource"]["outcome"] == outcome
 
 
@@ -71,7 +77,7 @@ def test_a_request_that_is_taken_back_is_told_to_its_subscribers(parties: Partie
     with opened_gateway(parties, *working) as own:
         made = own.post("/fhir/Subscription", wanted(own))
         assert made.json()["status"] == "active"
-        pagw_id = own.accepted(request_bundle(reference=fresh("E"), npi=PROVIDER_NPIS[2]))
+        pagw_id = own.accepted(build_request_bundle(reference=fresh("E"), npi=PROVIDER_NPIS[2]))
         own.ended(pagw_id, "acme", "ATTACHMENTS_PROCESSED")
         assert own.post(f"/pas/requests/{pagw_id}/cancel").status_code == 200
         told = "SELECT count(*) FROM pagw.deliveries WHERE pagw_id = %s AND status = 'delivered'"
@@ -82,8 +88,8 @@ def test_a_request_that_is_taken_back_is_told_to_its_subscribers(parties: Partie
 
 
 class Suspicious:
-    async def scan(self, body: bytes) -> Finding:
-        return Finding("suspicious", b"infected" not in body)
+    async def scan(self, body: bytes) -> ScanResult:
+        return ScanResult("suspicious", b"infected" not in body)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +109,7 @@ def test_the_scanner_is_asked_and_what_it_says_is_audited(
     found: str | None,
 ) -> None:
     monkeypatch.setattr(AttachmentHandler, "scanner", scanner)
-    bundle = request_bundle(reference=fresh("E"), attachments=[SampleAttachment(content=content)])
+    bundle = build_request_bundle(reference=fresh("E"), attachments=[SampleAttachment(content=content)])
     pagw_id = gateway.accepted(bundle)
     shown = gateway.ended(pagw_id)
     assert shown["status"] == status

@@ -7,17 +7,17 @@ import asyncio
 
 import pytest
 
-import pagw
-from holdfast.reports.measuring import Measure, measure
-from holdfast.reports.scratch import sample_ground
+from holdfast.reports.measurement.data_sources import open_sample_data
+from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
+from pagw.system import SYSTEM
 
 
 @pytest.mark.proves("PG-54")
 @pytest.mark.proves("PG-X4")
 def test_every_pattern_of_every_store_is_timed_on_its_engine() -> None:
     async def measured() -> list[Measure]:
-        async with sample_ground(pagw.SYSTEM) as ground:
-            return list(await measure(ground, pagw.SYSTEM.patterns))
+        async with open_sample_data(SYSTEM) as ground:
+            return list(await measure_patterns(ground, SYSTEM.patterns))
 
     found = asyncio.run(measured())
 

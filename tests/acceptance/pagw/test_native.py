@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.web import sign
-from pagw.fhir.outcomes import errors
-from pagw.fhir.pas_rules import check_response
-from pagw.intake import key_of
-from pagw.model import IdempotencyRecord
-from pagw.patterns import submission
-from pagw.sample_bundles import PEOPLE, SampleAttachment, request_bundle
-from pagw.sandbox.payer import CALLBACK_SECRET
+from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
+from pagw.demo.sandbox.payer import CALLBACK_SECRET
+from pagw.domain.fhir.outcomes import select_errors
+from pagw.domain.fhir.rules.pas_rules import check_response
+from pagw.model.entities import IdempotencyRecord
+from pagw.model.patterns import submission
+from pagw.workers.intake import build_idempotency_key
 from tests.acceptance.pagw.gateway import Gateway, Parties, fresh, outcome_of
 from tests.acceptance.pagw.gateway import gateway as opened_gateway
 
@@ -24,7 +24,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def record(gateway: Gateway, key: str, tenant: str = "acme") -> IdempotencyRecord:
-    found = gateway.run(gateway.stores.run(submission(key_of(tenant, key))))
+    found = gateway.run(gateway.stores.run(submission(build_idempotency_key(tenant, key))))
     assert isinstance(found, IdempotencyRecord)
     return found
 
@@ -33,7 +33,9 @@ def record(gateway: Gateway, key: str, tenant: str = "acme") -> IdempotencyRecor
 @pytest.mark.proves("PG-7")
 @pytest.mark.proves("PG-43")
 def test_a_request_is_accepted_and_followed_to_its_answer(gateway: Gateway) -> None:
-    bundle = request_bundle(reference=fresh("R"), attachments=[SampleAttachment(content=b"Seen twice.")])
+    bundle = build_request_bundle(
+        reference=fresh("R"), attachments=[SampleAttachment(content=b"Seen twice.")]
+    )
     answer = gateway.submit(bundle, **{"x-correlation-id": TRACE})
     pagw_id = answer.json()["pagwId"]
     assert (answer.status_code, answer.headers["location"]) == (202, f"/pas/requests/{pagw_id}")
@@ -48,7 +50,7 @@ def test_a_request_is_accepted_and_followed_to_its_answer(gateway: Gateway) -> N
     assert gateway.get(f"/pas/requests/{pagw_id}/bundle").json() == bundle
     response = gateway.get(f"/pas/requests/{pagw_id}/response")
     assert response.headers["content-type"] == "application/fhir+json"
-    assert errors(check_response(response.json(), bundle)) == []
+    assert select_errors(check_response(response.json(), bundle)) == []
     (attached,) = stands["attachments"]
     file = gateway.get(f"/pas/requests/{pagw_id}/attachments/{attached['name']}")
     assert (file.content, file.headers["content-type"].partition(";")[0]) == (b"Seen twice.", "text/plain")
@@ -64,7 +66,7 @@ def test_a_request_is_accepted_and_followed_to_its_answer(gateway: Gateway) -> N
 
 def test_a_bundle_of_some_megabytes_is_taken(still: Gateway) -> None:
     scan = b"Seen twice, and no better. " * 80_000
-    bundle = request_bundle(reference=fresh("R"), attachments=[SampleAttachment(content=scan)])
+    bundle = build_request_bundle(reference=fresh("R"), attachments=[SampleAttachment(content=scan)])
     pagw_id = still.accepted(bundle)
     assert still.get(f"/pas/requests/{pagw_id}/bundle").json() == bundle
 
@@ -73,7 +75,7 @@ def test_a_bundle_of_some_megabytes_is_taken(still: Gateway) -> None:
 @pytest.mark.proves("PG-8")
 @pytest.mark.proves("PG-X2")
 def test_a_repeat_is_given_the_stored_answer_and_nothing_is_done_again(gateway: Gateway) -> None:
-    bundle, key = request_bundle(reference=fresh("R")), fresh("key")
+    bundle, key = build_request_bundle(reference=fresh("R")), fresh("key")
     first = gateway.submit(bundle, key=key)
     pagw_id = first.json()["pagwId"]
     assert "idempotency-replayed" not in first.headers
@@ -96,7 +98,7 @@ def test_a_repeat_is_given_the_stored_answer_and_nothing_is_done_again(gateway: 
 
 @pytest.mark.proves("PG-X1")
 def test_of_concurrent_duplicates_one_is_processed(still: Gateway) -> None:
-    bundle, key = request_bundle(reference=fresh("R")), fresh("key")
+    bundle, key = build_request_bundle(reference=fresh("R")), fresh("key")
     before = still.stored()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: still.submit(bundle, key=key), range(16)))
@@ -111,7 +113,7 @@ def test_of_concurrent_duplicates_one_is_processed(still: Gateway) -> None:
     assert after["request_tracker"] == before["request_tracker"] + 1
     assert after["objects"] == before["objects"] + 1
 
-    other = request_bundle(reference=fresh("R"))
+    other = build_request_bundle(reference=fresh("R"))
     outcome_of(still.submit(other, key=key), 422, "conflict")
     assert still.stored() == after
 
@@ -121,7 +123,11 @@ def test_a_key_whose_time_is_over_counts_no_more_although_it_is_still_there(stil
     key = fresh("key")
     first = still.submit(key=key).json()["pagwId"]
     over = datetime.fromtimestamp(still.stores.clock.now() - 5, UTC)
-    ended = IdempotencyRecord.of(key_of("acme", key)).update().set(IdempotencyRecord.expires_at, over)
+    ended = (
+        IdempotencyRecord.of(build_idempotency_key("acme", key))
+        .update()
+        .set(IdempotencyRecord.expires_at, over)
+    )
     still.run(still.stores.run(ended))
     second = still.submit(key=key)
     assert second.status_code == 202 and second.json()["pagwId"] != first
@@ -130,9 +136,9 @@ def test_a_key_whose_time_is_over_counts_no_more_although_it_is_still_there(stil
 @pytest.mark.proves("PG-10")
 @pytest.mark.proves("PG-11")
 def test_without_idempotency_no_key_is_asked_for_and_none_is_kept(parties: Parties, still: Gateway) -> None:
-    outcome_of(still.post("/pas/requests", request_bundle(reference=fresh("R"))), 400, "required")
+    outcome_of(still.post("/pas/requests", build_request_bundle(reference=fresh("R"))), 400, "required")
     with opened_gateway(parties, "api", PAGW_IDEMPOTENCY="off") as plain:
-        bundle = request_bundle(reference=fresh("R"))
+        bundle = build_request_bundle(reference=fresh("R"))
         ids = {plain.post("/pas/requests", bundle).json()["pagwId"] for _ in range(2)}
         ids.add(plain.accepted(bundle))
         assert len(ids) == 3
@@ -147,7 +153,7 @@ def test_a_request_is_taken_back_until_its_payer_may_have_it(still: Gateway, gat
         taken_back = still.post(f"/pas/requests/{pagw_id}/cancel")
         assert (taken_back.status_code, taken_back.json()["status"]) == (200, "CANCELLED")
     response = still.get(f"/pas/requests/{pagw_id}/response").json()
-    assert errors(check_response(response)) == []
+    assert select_errors(check_response(response)) == []
     assert [each["status"] for each in still.get(f"/pas/requests/{pagw_id}/deliveries").json()["items"]] == [
         "waiting"
     ]
@@ -197,7 +203,7 @@ def test_requests_are_listed_in_pages_newest_first(parties: Parties) -> None:
 
 @pytest.mark.proves("PG-47")
 def test_a_pended_request_is_decided_by_callback_and_its_client_told_by_webhook(gateway: Gateway) -> None:
-    bundle = request_bundle(reference=fresh("R"), items=[PENDED])
+    bundle = build_request_bundle(reference=fresh("R"), items=[PENDED])
     pagw_id = gateway.accepted(bundle, **{"x-callback-url": f"{gateway.parties.client_url}/callbacks/native"})
     assert gateway.ended(pagw_id, "acme", "PENDED")["decision"] is None
 
@@ -210,7 +216,7 @@ def test_a_pended_request_is_decided_by_callback_and_its_client_told_by_webhook(
 
 
 def test_a_payers_callback_is_proved_and_taken_once(gateway: Gateway) -> None:
-    bundle = request_bundle(reference=fresh("R"), items=[PENDED])
+    bundle = build_request_bundle(reference=fresh("R"), items=[PENDED])
     pagw_id = gateway.accepted(bundle)
     gateway.ended(pagw_id, "acme", "PENDED")
     path, secret = "/payer-callbacks/ACME-HEALTH", CALLBACK_SECRET

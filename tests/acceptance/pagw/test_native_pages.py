@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.errors import InProgress
-from pagw import patterns, subscribing
-from pagw.sample_bundles import request_bundle
+from holdfast.core.errors import InProgress
+from pagw.api import subscriptions
+from pagw.demo.sample.bundles import build_request_bundle
+from pagw.model import patterns
 from tests.acceptance.pagw.gateway import Gateway, Parties, fresh, outcome_of
 from tests.acceptance.pagw.gateway import gateway as opened_gateway
 from tests.acceptance.pagw.test_fhir import wanted
@@ -36,7 +37,7 @@ def test_the_audit_of_a_request_comes_in_pages(still: Gateway) -> None:
 def test_subscriptions_come_in_pages_and_are_no_more_than_so_many(
     parties: Parties, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscribing, "LIVE_MAX", 3)
+    monkeypatch.setattr(subscriptions, "LIVE_MAX", 3)
     with opened_gateway(parties, "api") as own:
         ids = [own.post("/fhir/Subscription", wanted(own)).json()["id"] for _ in range(3)]
         outcome_of(own.post("/fhir/Subscription", wanted(own)), 422, "business-rule")
@@ -62,7 +63,7 @@ def test_a_repeat_while_the_first_is_under_way_is_told_to_come_soon(
 
     monkeypatch.setattr(patterns.SUBMISSIONS, "claim", running)
     refused = len(still.audit("REFUSED"))
-    answer = still.submit(request_bundle(reference=fresh("R")))
+    answer = still.submit(build_request_bundle(reference=fresh("R")))
     outcome_of(answer, 409, "duplicate")
     assert int(answer.headers["retry-after"]) <= 2
     # A row for each copy would be a flood.

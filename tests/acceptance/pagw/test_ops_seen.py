@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from holdfast import Explanation
-from holdfast.cli.system_commands.answers import plain
-from holdfast.errors import ComponentRefused, InvalidRequest, NotFound, SettingsError
-from pagw import SYSTEM, commands, explaining, files, notices, tools
-from pagw.registries import payer_of, provider_of
-from pagw.sample_bundles import DEFAULT_PAYER, PEOPLE, PROVIDER_NPIS
-from pagw.sandbox.payer_rules import PENDED_APPROVED
-from pagw.statuses import Stage, Status
+from holdfast.cli.system_commands.results import to_json
+from holdfast.core.errors import ComponentRefused, InvalidRequest, NotFound, SettingsError
+from pagw.api import commands, explain, mcp_tools
+from pagw.demo.sample.bundles import DEFAULT_PAYER, PEOPLE, PROVIDER_NPIS
+from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
+from pagw.domain.statuses import Stage, Status
+from pagw.model import files, notices
+from pagw.model.registries import get_payer, get_provider
+from pagw.system import SYSTEM
 from tests.contract.pagw.play import Play, play
 
 KEY = "Wilhelmina-Ztroud-1987"
@@ -23,7 +25,7 @@ OTHER_NPI = "1234567893"
 
 def shown(answer: Any) -> Any:
     """As a program is told it."""
-    return json.loads(json.dumps(plain(answer)))
+    return json.loads(json.dumps(to_json(answer)))
 
 
 async def command(told: Play, words: str, *given: Any, **named: Any) -> Any:
@@ -45,13 +47,13 @@ def test_tells_the_trail_of_a_request_across_the_stores_without_a_word_of_its_pa
             "(SELECT max(id) FROM pagw.outbox WHERE aggregate = %s)",
             pagw_id,
         )
-        explained = await explaining.why(told.operator, pagw_id)
+        explained = await explain.why(told.operator, pagw_id)
         data = shown(explained)
         assert data["request"]["status"] == "PENDED"
-        assert [each["of"] for each in data["keys"]] == ["submission", "call at the payer"]
+        assert [each["of"] for each in data["keys"]] == ["submission", "payer call"]
         assert [each["event_subtype"] for each in data["audit"]][-2:] == ["PENDED", "PENDED"]
         for each in data["files"]:
-            kept = await told.stores.run(explaining.file_info(each["key"]))
+            kept = await told.stores.run(explain.file_info(each["key"]))
             assert (each["sha256"], each["bytes"], each["held"]) == (kept.sha256, kept.bytes, False)
         assert data["files"][0]["key"] == f"202611/{pagw_id}/request/enriched_request.json"
         assert data["deliveries"][0]["target"] == "https://client.example"
@@ -62,14 +64,14 @@ def test_tells_the_trail_of_a_request_across_the_stores_without_a_word_of_its_pa
             assert person.family not in text and person.member_id not in text
 
         agent = told.stores.for_component("agent")
-        told_agent = await tools.why(agent, pagw_id)
+        told_agent = await mcp_tools.why(agent, pagw_id)
         assert "sha256" not in told_agent["data"]["files"][0]
         with pytest.raises(ComponentRefused):
             await agent.run(files.bundle(told.now, pagw_id))
         with pytest.raises(NotFound):
-            await explaining.why(told.operator, f"PAGW-{26 * '0'}")
+            await explain.why(told.operator, f"PAGW-{26 * '0'}")
         with pytest.raises(InvalidRequest):
-            await explaining.why(told.operator, "Wilhelmina")
+            await explain.why(told.operator, "Wilhelmina")
 
     play(story)
 
@@ -80,18 +82,18 @@ def test_an_agent_is_offered_what_it_may_see_and_can_write_nothing() -> None:
         pagw_id = await told.accepted(key=KEY)
         await told.settle(until=Stage.api_connector)
         told.clock.move(days=8)
-        assert (await tools.standing(agent))["stuck"] == 1
-        assert (await tools.stuck(agent))["requests"][0]["stage"] == "api-connector"
-        [late] = (await tools.overdue(agent))["requests"]
+        assert (await mcp_tools.standing(agent))["stuck"] == 1
+        assert (await mcp_tools.stuck(agent))["requests"][0]["stage"] == "api-connector"
+        [late] = (await mcp_tools.overdue(agent))["requests"]
         assert (late["pagw_id"], late["late"], late["hours_left"]) == (pagw_id, True, -24.0)
-        status = await tools.request_status(agent, pagw_id)
+        status = await mcp_tools.request_status(agent, pagw_id)
         assert status["status"] == "CONVERTED" and KEY not in json.dumps(status)
-        assert (await tools.yearly_metrics(agent, 2026))["standard"]["decided"] == 0
+        assert (await mcp_tools.yearly_metrics(agent, 2026))["standard"]["decided"] == 0
 
     play(story)
-    component = SYSTEM.component("agent")
+    component = SYSTEM.get_component("agent")
     assert component.writes == () and {each.__name__ for each in SYSTEM.tools} >= {"standing", "why", "stuck"}
-    assert not [each for each in component.reads if each.example().kind in ("GetObject", "HeadObject")]
+    assert not [each for each in component.reads if each.build_example().kind in ("GetObject", "HeadObject")]
 
 
 def test_commands_list_and_show_requests() -> None:
@@ -116,7 +118,7 @@ def test_commands_list_and_show_requests() -> None:
         metrics = await commands.COMMANDS["metrics"](told.operator, 2026)
         assert isinstance(metrics, Explanation) and metrics.data["standard"]["approved"] == 1
         assert "approved 1 (100.0 %)" in "\n".join(metrics.lines)
-        assert "under a legal hold" in await command(told, "holds place", mine, "case 1")
+        assert f"Placed a legal hold on {mine} and" in await command(told, "holds place", mine, "case 1")
         assert [each["pagw_id"] for each in await command(told, "holds list")] == [mine]
         await command(told, "holds lift", mine)
         assert (await command(told, "sweep"))["files"] == 0
@@ -131,23 +133,23 @@ def test_commands_list_and_show_requests() -> None:
 @pytest.mark.proves("PG-56")
 def test_registries_take_what_is_right_at_once_and_refuse_what_cannot_be() -> None:
     async def story(told: Play) -> None:
-        assert await provider_of(told.stores, OTHER_NPI) is None  # remembered, for half a minute
+        assert await get_provider(told.stores, OTHER_NPI) is None  # remembered, for half a minute
         await command(
             told, "providers put", OTHER_NPI, "Clinic", endpoints={"fhir": "https://clinic.example"}
         )
-        found = await provider_of(told.stores, OTHER_NPI)
+        found = await get_provider(told.stores, OTHER_NPI)
         assert found is not None and found.endpoints == {"fhir": "https://clinic.example"}
-        with pytest.raises(InvalidRequest, match="no NPI"):
+        with pytest.raises(InvalidRequest, match="Invalid NPI"):
             await command(told, "providers put", "1234567894", "Clinic")
         listed = await command(told, "providers list")
         assert {each["npi"] for each in listed["items"]} == {*PROVIDER_NPIS, OTHER_NPI}
 
-        before = await payer_of(told.stores, DEFAULT_PAYER)
+        before = await get_payer(told.stores, DEFAULT_PAYER)
         changed = await command(
             told, "payers put", DEFAULT_PAYER, "Renamed", "https://payer.example",
             credentials="pagw/payers/other", options={"callback_secret": "pagw/callbacks/other"},
         )  # fmt: skip
-        after = await payer_of(told.stores, DEFAULT_PAYER)
+        after = await get_payer(told.stores, DEFAULT_PAYER)
         assert before is not None and after is not None and after.name == changed["name"] == "Renamed"
         for endpoint, options in (
             ("http://payer.example", None),
@@ -157,7 +159,7 @@ def test_registries_take_what_is_right_at_once_and_refuse_what_cannot_be() -> No
         ):
             with pytest.raises(SettingsError):
                 await command(told, "payers put", "X", "X", endpoint, credentials="pagw/x", options=options)
-        with pytest.raises(InvalidRequest, match="no colour"):
+        with pytest.raises(InvalidRequest, match="Unknown payer options colour: expected"):
             await command(told, "payers put", "X", "X", "https://x.example", options={"colour": "red"})
         assert [each["payer_id"] for each in (await command(told, "payers list"))["items"]] == [DEFAULT_PAYER]
         events = told.rows(

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pagw.sample_bundles import PEOPLE, SampleAttachment, request_bundle
-from pagw.sandbox.issuer import Flaw
+from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
+from pagw.demo.sandbox.issuer import Flaw
 from tests.acceptance.pagw.gateway import FHIR, Gateway, Parties, fresh, outcome_of
 from tests.acceptance.pagw.gateway import gateway as opened_gateway
 from tests.postgres import connected, url_of
@@ -23,7 +23,7 @@ SECRETS = PEOPLE[0].secrets
 
 
 def mended(change: Callable[[dict[str, Any]], None]) -> bytes:
-    bundle = deepcopy(request_bundle(reference=fresh("X")))
+    bundle = deepcopy(build_request_bundle(reference=fresh("X")))
     change(bundle)
     return json.dumps(bundle).encode()
 
@@ -50,7 +50,7 @@ def untyped(bundle: dict[str, Any]) -> None:
 
 def attached(content: bytes) -> bytes:
     return json.dumps(
-        request_bundle(reference=fresh("X"), attachments=[SampleAttachment(content=content)])
+        build_request_bundle(reference=fresh("X"), attachments=[SampleAttachment(content=content)])
     ).encode()
 
 
@@ -67,17 +67,17 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "a resource twice": (lambda: mended(twice), 422, "duplicate"),
     "an element of another type": (lambda: mended(untyped), 422, "value"),
     "an unknown payer": (
-        lambda: json.dumps(request_bundle(reference=fresh("X"), payer="NOBODY")).encode(),
+        lambda: json.dumps(build_request_bundle(reference=fresh("X"), payer="NOBODY")).encode(),
         422,
         "not-found",
     ),
     "an unknown provider": (
-        lambda: json.dumps(request_bundle(reference=fresh("X"), npi="1234567893")).encode(),
+        lambda: json.dumps(build_request_bundle(reference=fresh("X"), npi="1234567893")).encode(),
         422,
         "not-found",
     ),
     "an NPI with a wrong digit": (
-        lambda: json.dumps(request_bundle(reference=fresh("X"), npi="1234567890")).encode(),
+        lambda: json.dumps(build_request_bundle(reference=fresh("X"), npi="1234567890")).encode(),
         422,
         "business-rule",
     ),
@@ -109,7 +109,7 @@ def test_a_key_that_is_none_is_refused(still: Gateway, endpoint: str, key: str) 
     before = still.stored()
     given = {**still.headers(), "content-type": FHIR, "x-idempotency-key": key}
     headers = [(name.encode(), value.encode()) for name, value in given.items()]
-    body = json.dumps(request_bundle(reference=fresh("X"))).encode()
+    body = json.dumps(build_request_bundle(reference=fresh("X"))).encode()
     outcome_of(still.http.post(endpoint, content=body, headers=headers), 400, "value")
     assert still.stored() == before
 
@@ -130,7 +130,7 @@ def test_a_callback_address_that_is_never_called_is_refused(still: Gateway, url:
 @pytest.mark.parametrize("endpoint", [*ENDPOINTS, "/fhir/Claim/$inquire", "/fhir/Subscription", "/sessions"])
 def test_who_does_not_prove_who_it_is_is_refused_and_nothing_stored(still: Gateway, endpoint: str) -> None:
     before = still.stored()
-    body = json.dumps(request_bundle(reference=fresh("X"))).encode()
+    body = json.dumps(build_request_bundle(reference=fresh("X"))).encode()
     flaws: tuple[Flaw, ...] = (
         "expired", "early", "forged", "unknown_key", "other_issuer", "other_audience", "no_tenant",
     )  # fmt: skip
@@ -156,7 +156,7 @@ def test_who_does_not_prove_who_it_is_is_refused_and_nothing_stored(still: Gatew
 def test_a_scope_that_is_missing_forbids_it(still: Gateway) -> None:
     reader = still.headers(scope="system/Claim.read")
     writer = still.headers(scope="system/Claim.write")
-    pagw_id, body = still.accepted(), json.dumps(request_bundle(reference=fresh("X"))).encode()
+    pagw_id, body = still.accepted(), json.dumps(build_request_bundle(reference=fresh("X"))).encode()
     for method, path, headers in (
         ("POST", "/pas/requests", reader),
         ("POST", "/fhir/Claim/$submit", reader),
@@ -176,7 +176,7 @@ def test_a_scope_that_is_missing_forbids_it(still: Gateway) -> None:
 
 
 def test_what_is_not_taken_and_not_given_is_told_as_any_refusal(still: Gateway) -> None:
-    body = json.dumps(request_bundle(reference=fresh("X"))).encode()
+    body = json.dumps(build_request_bundle(reference=fresh("X"))).encode()
     for kind in (
         "application/xml",
         "application/fhir+xml",
@@ -261,7 +261,7 @@ def test_while_the_database_is_away_clients_are_told_to_come_again(
 ) -> None:
     with opened_gateway(parties, "api", PAGW_ANSWER_WAIT_S="1") as own:
         # How long the engine looks for another connection before it says that there is none.
-        engine: Any = own.stores.engines.of("sql")
+        engine: Any = own.stores.engines.get("sql")
         engine._patience_s = 0.2
         pagw_id = own.accepted()
         name = urlsplit(own.database).path.lstrip("/")
@@ -270,7 +270,7 @@ def test_while_the_database_is_away_clients_are_told_to_come_again(
             outside.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
             )
-            bundle, key = request_bundle(reference=fresh("X")), fresh("key")
+            bundle, key = build_request_bundle(reference=fresh("X")), fresh("key")
             refused = [own.submit(bundle, key=key), own.get(f"/pas/requests/{pagw_id}")]
             outside.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
         engine._patience_s = 10.0

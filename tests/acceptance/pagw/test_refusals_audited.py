@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.web import sign
-from pagw.routes import refused_calls
-from pagw.sample_bundles import request_bundle
-from pagw.sandbox.payer import CALLBACK_SECRET
+from pagw.api.routes import refusal_audit
+from pagw.demo.sample.bundles import build_request_bundle
+from pagw.demo.sandbox.payer import CALLBACK_SECRET
 from tests.acceptance.pagw.gateway import FHIR, Gateway, Parties, fresh, outcome_of
 from tests.acceptance.pagw.gateway import gateway as opened_gateway
 
@@ -30,8 +30,8 @@ def newest(gateway: Gateway) -> int:
 def test_who_proves_nothing_is_written_down_and_a_flood_of_them_is_not(
     parties: Parties, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refused_calls, "UNPROVED_MAX", 3)
-    monkeypatch.setattr(refused_calls, "MINUTE_S", 1e12)
+    monkeypatch.setattr(refusal_audit, "MAX_UNAUTHENTICATED", 3)
+    monkeypatch.setattr(refusal_audit, "MINUTE_S", 1e12)
     with opened_gateway(parties, "api") as own:
         for headers in (own.headers(flaw="expired"), own.headers(flaw="forged"), {}, {}, {}):
             outcome_of(own.http.get("/pas/requests", headers=headers), 401)
@@ -41,7 +41,7 @@ def test_who_proves_nothing_is_written_down_and_a_flood_of_them_is_not(
         assert reasons == ["TokenExpired", "TokenForged", "TokenMissing"]
         assert {(each[4]["method"], each[4]["path"]) for each in events} == {("GET", "/pas/requests")}
         # The next minute tells how many were left out.
-        monkeypatch.setattr(refused_calls, "MINUTE_S", 1e9)
+        monkeypatch.setattr(refusal_audit, "MINUTE_S", 1e9)
         outcome_of(own.http.get("/pas/requests"), 401)
         assert refused_since(own, 0)[3][4]["leftOut"] == 2
 
@@ -102,7 +102,7 @@ def test_a_forged_callback_of_a_payer_is_written_down(gateway: Gateway) -> None:
 def test_the_address_of_a_refused_call_is_not_kept(still: Gateway) -> None:
     since = newest(still)
     outcome_of(still.get("/pas/requests/Ambrosine-Quillfeather/bundle"), 404)
-    bundle = request_bundle(reference=fresh("X"), payer="NOBODY")
+    bundle = build_request_bundle(reference=fresh("X"), payer="NOBODY")
     outcome_of(still.submit(bundle), 422)
     events = refused_since(still, since)
     assert len(events) == 2 and "Quillfeather" not in json.dumps(events)

@@ -13,17 +13,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.guarantees import fingerprint
-from pagw import files, limits, patterns
-from pagw.callable_addresses import ADDRESS_CHARS_MAX
-from pagw.fhir.subscriptions import ORGANIZATION_CHARS_MAX
-from pagw.fhir.urls import FILTER_CRITERIA
-from pagw.findable import Findable
-from pagw.intake import LARGE_BYTES, SERVICE, Intake, Submission, key_of
-from pagw.model import IdempotencyRecord, PayerRow
-from pagw.routes import asking
-from pagw.sample_bundles import PEOPLE, request_bundle
+from pagw.api.routes import parameters
+from pagw.api.subscriptions import ERROR_CHARS_MAX
+from pagw.demo.sample.bundles import PEOPLE, build_request_bundle
+from pagw.domain.fhir.subscriptions import MAX_ORGANIZATION_CHARS
+from pagw.domain.fhir.urls import FILTER_CRITERIA
+from pagw.domain.webhook_addresses import ADDRESS_CHARS_MAX
+from pagw.model import files, patterns, rate_limits
+from pagw.model.entities import IdempotencyRecord, PayerRow
+from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
-from pagw.subscribing import ERROR_CHARS_MAX
+from pagw.workers.intake import LARGE_BYTES, SERVICE, Intake, Submission, build_idempotency_key
 from tests.acceptance.pagw.gateway import FHIR, Gateway, fresh, outcome_of
 from tests.acceptance.pagw.test_fhir import wanted
 
@@ -38,7 +38,7 @@ def test_what_is_checked_at_the_door_is_what_the_columns_take(still: Gateway) ->
     }
     assert lengths["deliveries", "target"] >= ADDRESS_CHARS_MAX
     assert lengths["subscriptions", "endpoint"] >= ADDRESS_CHARS_MAX
-    assert lengths["subscriptions", "organization"] >= ORGANIZATION_CHARS_MAX
+    assert lengths["subscriptions", "organization"] >= MAX_ORGANIZATION_CHARS
     assert lengths["subscriptions", "error"] >= ERROR_CHARS_MAX
 
 
@@ -57,7 +57,7 @@ def test_an_address_is_as_long_as_its_column_takes_and_has_no_query(still: Gatew
         headers = [
             (name.encode(), value.encode()) for name, value in {**given, "x-callback-url": url}.items()
         ]
-        body = json.dumps(request_bundle(reference=fresh("X"))).encode()
+        body = json.dumps(build_request_bundle(reference=fresh("X"))).encode()
         told = outcome_of(still.http.post("/pas/requests", content=body, headers=headers), 422, "value")
         assert "Quillfeather" not in json.dumps(told)
         outcome_of(still.post("/fhir/Subscription", wanted(still, endpoint=url)), 422, "value")
@@ -72,7 +72,7 @@ def test_a_subscription_that_no_row_could_hold_is_refused(still: Gateway, end: s
     before = still.stored()
     outcome_of(still.post("/fhir/Subscription", {**wanted(still), "end": end}), 422)
     longer = wanted(still)
-    criterion = "org-identifier=" + "y" * (ORGANIZATION_CHARS_MAX + 1)
+    criterion = "org-identifier=" + "y" * (MAX_ORGANIZATION_CHARS + 1)
     longer["_criteria"] = {"extension": [{"url": FILTER_CRITERIA, "valueString": criterion}]}
     outcome_of(still.post("/fhir/Subscription", longer), 422, "too-long")
     assert still.stored() == before
@@ -115,7 +115,9 @@ def test_a_payer_whose_format_is_not_built_is_refused_at_the_door(still: Gateway
     )
     still.run(still.stores.run(patterns.put_payer(payer)))
     before = still.stored()
-    outcome_of(still.submit(request_bundle(reference=fresh("X"), payer="X12-ONLY")), 422, "not-supported")
+    outcome_of(
+        still.submit(build_request_bundle(reference=fresh("X"), payer="X12-ONLY")), 422, "not-supported"
+    )
     assert still.stored() == before
 
 
@@ -123,8 +125,8 @@ def test_a_bundle_of_very_many_elements_is_refused_before_it_is_judged(
     still: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[Any] = []
-    monkeypatch.setattr("pagw.intake.check_request", judged.append)
-    bundle = request_bundle(reference=fresh("X"))
+    monkeypatch.setattr("pagw.workers.intake.check_request", judged.append)
+    bundle = build_request_bundle(reference=fresh("X"))
     part = {"code": {"coding": [{"system": "http://x", "code": "c"}]}, "valueString": "v"}
     observed = {"resourceType": "Observation", "status": "final", "component": [part] * 180}
     bundle["entry"] += [{"fullUrl": f"urn:x:{number}", "resource": observed} for number in range(900)]
@@ -134,7 +136,7 @@ def test_a_bundle_of_very_many_elements_is_refused_before_it_is_judged(
 
 def test_one_large_bundle_is_judged_at_a_time(still: Gateway) -> None:
     async def most() -> int:
-        intake = Intake(still.stores, PagwSettings(), Findable.open())
+        intake = Intake(still.stores, PagwSettings(), RequestLookup.open())
         running = seen = 0
 
         def work() -> None:
@@ -146,7 +148,7 @@ def test_one_large_bundle_is_judged_at_a_time(still: Gateway) -> None:
             running -= 1
 
         body = b" " * (LARGE_BYTES + 1)
-        await asyncio.gather(*(intake._off_loop(body, work) for _ in range(4)))
+        await asyncio.gather(*(intake._run_off_loop(body, work) for _ in range(4)))
         return seen
 
     assert still.run(most()) == 1
@@ -158,7 +160,7 @@ def connected(gateway: Gateway) -> socket.socket:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(still: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "BODY_S_MAX", 0.2)
+    monkeypatch.setattr(parameters, "BODY_S_MAX", 0.2)
     token = still.headers()["authorization"]
     client = f"authorization: {token}\r\ncontent-type: {FHIR}\r\nx-idempotency-key: slow\r\n"
     for path, headers in (
@@ -189,14 +191,14 @@ def test_payers_are_bounded_before_their_bodies_are_read(
     # None of them sends a byte of its body.
     assert b" 413 " in declared("/payer-callbacks/ACME-HEALTH", 2_000_000)[:20]
     assert b" 404 " in declared("/payer-callbacks/NOBODY", 1000)[:20]
-    monkeypatch.setattr(limits, "CALLBACKS_MAX", 1)
+    monkeypatch.setattr(rate_limits, "CALLBACKS_MAX", 1)
     assert b" 429 " in declared("/payer-callbacks/ACME-HEALTH", 1000)[:20]
 
 
 def test_a_store_that_refuses_a_value_tells_the_client_nothing_of_itself(
     still: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pagw.fhir.subscriptions.ORGANIZATION_CHARS_MAX", 10_000)
+    monkeypatch.setattr("pagw.domain.fhir.subscriptions.MAX_ORGANIZATION_CHARS", 10_000)
     longer = wanted(still)
     criterion = "org-identifier=" + "y" * 300
     longer["_criteria"] = {"extension": [{"url": FILTER_CRITERIA, "valueString": criterion}]}
@@ -207,24 +209,24 @@ def test_a_store_that_refuses_a_value_tells_the_client_nothing_of_itself(
 
 def test_a_repeat_that_meets_the_sweeper_is_told_to_come_again_and_is_never_lost(still: Gateway) -> None:
     """A first try died after its file; the sweeper took its place to clear it away."""
-    body, key = json.dumps(request_bundle(reference=fresh("R"))).encode(), fresh("key")
+    body, key = json.dumps(build_request_bundle(reference=fresh("R"))).encode(), fresh("key")
 
     async def died() -> str:
-        intake = Intake(still.stores, PagwSettings(), Findable.open())
+        intake = Intake(still.stores, PagwSettings(), RequestLookup.open())
         asked = Submission("acme", key, body)
         taken = await patterns.SUBMISSIONS.claim(
-            still.stores, intake._record(asked, key, fingerprint(json.loads(body)))
+            still.stores, intake._build_record(asked, key, fingerprint(json.loads(body)))
         )
         record: IdempotencyRecord = taken.record
         at = record.created_at or datetime.now(UTC)
         await still.stores.run(files.keep_bundle(body, at, record.pagw_id))
         await taken.release()  # type: ignore[union-attr]
-        await still.stores.run(patterns.INBOX.taken(SERVICE, record.pagw_id, at))
+        await still.stores.run(patterns.INBOX.take(SERVICE, record.pagw_id, at))
         return record.pagw_id
 
     pagw_id = still.run(died())
     outcome_of(still.submit(body, key=key), 409, "duplicate")
     assert still.get(f"/pas/requests/{pagw_id}").status_code == 404
     # The key says nothing that is not so: whoever comes again is not told of a request that nobody tracks.
-    kept = still.run(still.stores.run(patterns.submission(key_of("acme", key))))
+    kept = still.run(still.stores.run(patterns.submission(build_idempotency_key("acme", key))))
     assert kept is None or kept.status_code is None

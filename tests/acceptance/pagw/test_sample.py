@@ -10,31 +10,33 @@ from pathlib import Path
 
 import pytest
 
-import pagw
 from holdfast import open_stores
-from holdfast.cli.stories.systems import story_settings
-from holdfast.errors import InvalidRequest
-from holdfast.settings import Settings
-from pagw import patterns, sandbox
-from pagw.sample import PAYER_URL, sample
-from pagw.sample_bundles import PROVIDER_NPIS
-from pagw.trail import trail_of
+from holdfast.cli.stories.system_stories import build_story_settings
+from holdfast.config.settings import Settings
+from holdfast.core.errors import InvalidRequest
+from pagw.demo import sandbox
+from pagw.demo.request_trail import load_trail
+from pagw.demo.sample.bundles import PROVIDER_NPIS
+from pagw.demo.sample.loader import PAYER_URL, load_sample
+from pagw.model import patterns
+from pagw.model.entities import pagw
+from pagw.system import SYSTEM
 from tests.postgres import fresh_database
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.delenv(sandbox.PAYER_VARIABLE, raising=False)
-    return replace(story_settings(pagw.SYSTEM, tmp_path), sql=fresh_database(pagw.model.pagw))
+    return replace(build_story_settings(SYSTEM, tmp_path), sql=fresh_database(pagw))
 
 
 @pytest.mark.proves("PG-20")
 @pytest.mark.proves("PG-21")
 def test_there_is_a_request_at_every_place_and_who_runs_it_again_adds_nothing(settings: Settings) -> None:
     async def run() -> None:
-        async with open_stores(pagw.SYSTEM, settings) as stores:
+        async with open_stores(SYSTEM, settings) as stores:
             told: list[tuple[str, int, int]] = []
-            rows = await sample(stores, scale=0.5, progress=lambda *each: told.append(each))
+            rows = await load_sample(stores, scale=0.5, progress=lambda *each: told.append(each))
             found = await stores.run(patterns.requests_of("acme"))
             stands = Counter((each.kind, each.status.value, each.decision) for each in found)
             assert stands == {
@@ -52,7 +54,7 @@ def test_there_is_a_request_at_every_place_and_who_runs_it_again_adds_nothing(se
             assert rows == len(found) + 1 + len(PROVIDER_NPIS)
             assert told[-1] == ("requests", 6, 6)
 
-            assert await sample(stores, scale=0.5) == 0
+            assert await load_sample(stores, scale=0.5) == 0
             assert await stores.run(patterns.requests_of("acme")) == found
 
     asyncio.run(run())
@@ -60,23 +62,23 @@ def test_there_is_a_request_at_every_place_and_who_runs_it_again_adds_nothing(se
 
 def test_what_was_brought_on_left_the_trail_that_stages_leave(settings: Settings) -> None:
     async def run() -> None:
-        async with open_stores(pagw.SYSTEM, settings) as stores:
-            await sample(stores, scale=0.1)
+        async with open_stores(SYSTEM, settings) as stores:
+            await load_sample(stores, scale=0.1)
             (only,) = await stores.run(patterns.requests_of("acme"))
-            trail = await trail_of(stores, "acme", only.pagw_id)
+            trail = await load_trail(stores, "acme", only.pagw_id)
             assert trail.statuses[-1] == "COMPLETED"
             assert {each.consumer for each in trail.inbox} >= {"pasapiconnector", "passubscriptionhandler"}
             # Nobody has worked yet: all that was announced waits.
-            assert trail.waiting == len(trail.outbox) > 0
+            assert trail.unsent == len(trail.outbox) > 0
 
     asyncio.run(run())
 
 
 def test_a_payer_that_somebody_registered_stays_where_it_is(settings: Settings) -> None:
     async def run() -> None:
-        async with open_stores(pagw.SYSTEM, settings) as stores:
+        async with open_stores(SYSTEM, settings) as stores:
             await sandbox.register(stores, "http://127.0.0.1:7777")
-            await sample(stores, scale=0.1)
+            await load_sample(stores, scale=0.1)
             payer = await stores.run(patterns.payer(sandbox.PAYER_ID))
             assert payer is not None and payer.api_endpoint == "http://127.0.0.1:7777"
 
@@ -92,8 +94,8 @@ def test_a_payer_that_is_not_there_yet_leaves_requests_before_it(
     monkeypatch.setenv(sandbox.PAYER_VARIABLE, url)
 
     async def run() -> None:
-        async with open_stores(pagw.SYSTEM, settings) as stores:
-            await sample(stores, scale=0.5)
+        async with open_stores(SYSTEM, settings) as stores:
+            await load_sample(stores, scale=0.5)
             found = await stores.run(patterns.requests_of("acme"))
             stands = Counter((each.kind, each.status.value) for each in found)
             assert stands == {("submit", "CONVERTED"): 5, ("submit", "VALIDATED"): 1}
@@ -105,8 +107,8 @@ def test_a_payer_that_is_not_there_yet_leaves_requests_before_it(
 
 def test_refuses_a_scale_of_nothing(settings: Settings) -> None:
     async def run() -> None:
-        async with open_stores(pagw.SYSTEM, settings) as stores:
+        async with open_stores(SYSTEM, settings) as stores:
             with pytest.raises(InvalidRequest, match="above 0"):
-                await sample(stores, scale=0)
+                await load_sample(stores, scale=0)
 
     asyncio.run(run())

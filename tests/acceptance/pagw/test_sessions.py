@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from holdfast.guarantees import SessionRecord
-from pagw.sessions import SESSIONS
+from pagw.model.sessions import SESSIONS
 from tests.acceptance.pagw.gateway import Gateway, outcome_of
 
 

@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import pagw
-import pagw.story
 from holdfast import Stores, open_stores
-from holdfast.cli.stories.systems import story_settings
-from holdfast.clock import RunClock
-from pagw import files, patterns
-from pagw.model import Tracked
-from pagw.stage import Stage, staged
-from pagw.trail import Trail, trail_of
+from holdfast.cli.stories.system_stories import build_story_settings
+from holdfast.core.clock import RunClock
+from pagw.demo import story
+from pagw.demo.demo_processes import DemoProcesses, open_demo
+from pagw.demo.request_trail import RequestTrail, load_trail
+from pagw.model import files, patterns
+from pagw.model.entities import RequestRow, pagw
+from pagw.system import SYSTEM
 from tests.postgres import fresh_database
 
-TENANT = pagw.story.TENANT
+TENANT = story.TENANT
 ON_ITS_WAY = ("RECEIVED", "PARSED", "VALIDATED", "ENRICHED", "ATTACHMENTS_PROCESSED", "CONVERTED")
 TO_THE_END = ("SUBMITTED", "RESPONSE_BUILT", "CALLBACK_SENT", "COMPLETED")
 STAGES = ("enricher", "attachment-handler", "converter", "connector", "builder", "callback", "subscription")
@@ -42,9 +42,9 @@ class Telling:
     text: str
     payer: Counter[str]
     client: dict[str, Any]
-    trails: dict[str, Trail]
+    trails: dict[str, RequestTrail]
 
-    def of(self, name: str) -> Trail:
+    def of(self, name: str) -> RequestTrail:
         return next(trail for key, trail in self.trails.items() if key.endswith(f"-{name}"))
 
 
@@ -59,10 +59,10 @@ class World:
         self.sampled = 0
 
     async def play(self, folder: Path, sql: str, watch: Any) -> None:
-        settings = replace(story_settings(pagw.SYSTEM, folder), sql=sql)
-        async with open_stores(pagw.SYSTEM, settings) as stores:
-            assert pagw.SYSTEM.sample is not None
-            self.sampled = await pagw.SYSTEM.sample(stores, scale=0.5)
+        settings = replace(build_story_settings(SYSTEM, folder), sql=sql)
+        async with open_stores(SYSTEM, settings) as stores:
+            assert SYSTEM.sample is not None
+            self.sampled = await SYSTEM.sample(stores, scale=0.5)
             for _ in range(2):
                 self.tellings.append(await _told(stores, folder, watch, self._known()))
             denied = self.tellings[1].of("denied").request
@@ -79,17 +79,17 @@ class World:
 async def _told(stores: Stores, folder: Path, watch: Any, known: set[str]) -> Telling:
     said = StringIO()
     assert isinstance(stores.clock, RunClock)
-    await pagw.story.story(stores, Console(file=said, width=100), stores.clock, folder)
+    await story.run_story(stores, Console(file=said, width=100), stores.clock, folder)
     (stage,) = watch.stages[-1:]
-    assert isinstance(stage, Stage)
-    requests: tuple[Tracked, ...] = await stores.run(patterns.requests_of(TENANT, limit=1000))
+    assert isinstance(stage, DemoProcesses)
+    requests: tuple[RequestRow, ...] = await stores.run(patterns.requests_of(TENANT, limit=1000))
     own = [
         each
         for each in requests
         if ":story-" in each.metadata.get("idempotencyKey", "") and each.pagw_id not in known
     ]
-    trails = {each.metadata["idempotencyKey"]: await trail_of(stores, TENANT, each.pagw_id) for each in own}
-    return Telling(said.getvalue(), stage.authorizations(), stage.client.received, trails)
+    trails = {each.metadata["idempotencyKey"]: await load_trail(stores, TENANT, each.pagw_id) for each in own}
+    return Telling(said.getvalue(), stage.count_authorizations(), stage.client.received, trails)
 
 
 async def _refusals(stores: Stores) -> list[dict[str, Any]]:
@@ -104,11 +104,11 @@ class Watch:
     """Keeps the stages that the story plays on."""
 
     def __init__(self) -> None:
-        self.stages: list[Stage] = []
+        self.stages: list[DemoProcesses] = []
 
     @asynccontextmanager
-    async def staged(self, *given: Any) -> AsyncIterator[Stage]:
-        async with staged(*given) as stage:
+    async def staged(self, *given: Any) -> AsyncIterator[DemoProcesses]:
+        async with open_demo(*given) as stage:
             self.stages.append(stage)
             yield stage
 
@@ -117,8 +117,8 @@ class Watch:
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     watch, played = Watch(), World()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pagw.story, "staged", watch.staged)
-        asyncio.run(played.play(tmp_path_factory.mktemp("story"), fresh_database(pagw.model.pagw), watch))
+        patch.setattr(story, "open_demo", watch.staged)
+        asyncio.run(played.play(tmp_path_factory.mktemp("story"), fresh_database(pagw), watch))
     return played
 
 
@@ -161,7 +161,7 @@ def test_each_has_its_trail_in_all_stores(world: World) -> None:
         assert (client.pagw_id, call.pagw_id) == (found.request.pagw_id, found.request.pagw_id)
         assert client.response_key == found.request.s3_response_key
         assert {"request/original_bundle.json", "response/fhir_claim_response.json"} <= set(found.files)
-        assert (found.waiting, found.archived) == (0, len(found.audit))
+        assert (found.unsent, found.archived) == (0, len(found.audit))
         assert len({(each.consumer, each.message_id) for each in found.inbox}) >= len(STAGES) + 1
         assert any(each.startswith("payer:") for each in found.cached)
 

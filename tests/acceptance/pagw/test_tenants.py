@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from pagw.intake import key_of
-from pagw.patterns import submission
-from pagw.sample_bundles import PEOPLE, SampleAttachment, cancel_bundle, request_bundle
+from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_cancel_bundle, build_request_bundle
+from pagw.model.patterns import submission
+from pagw.workers.intake import build_idempotency_key
 from tests.acceptance.pagw.gateway import Gateway, fresh, outcome_of
 from tests.acceptance.pagw.test_fhir import wanted
 
@@ -27,7 +27,7 @@ NOT_TENANTS = {"/payer-callbacks/{payer_id}"}
 @pytest.fixture(scope="module")
 def owned(gateway: Gateway) -> dict[str, str]:
     """What tenant acme has: a decided request with an attachment, a delivery and a subscription."""
-    bundle = request_bundle(reference=fresh("T"), attachments=[SampleAttachment()])
+    bundle = build_request_bundle(reference=fresh("T"), attachments=[SampleAttachment()])
     pagw_id = gateway.accepted(bundle, **{"x-callback-url": f"{gateway.parties.client_url}/callbacks/acme"})
     name = gateway.ended(pagw_id)["attachments"][0]["name"]
     made = gateway.post("/fhir/Subscription", wanted(gateway))
@@ -83,12 +83,15 @@ def test_lists_have_a_tenants_own_alone(gateway: Gateway, owned: dict[str, str])
 @pytest.mark.proves("PG-9")
 @pytest.mark.proves("PG-X5")
 def test_the_same_key_of_another_tenant_is_another_key(gateway: Gateway) -> None:
-    key, bundle = fresh("key"), request_bundle(reference=fresh("T"))
+    key, bundle = fresh("key"), build_request_bundle(reference=fresh("T"))
     ours = gateway.submit(bundle, "acme", key).json()["pagwId"]
-    answer = gateway.submit(request_bundle(reference=fresh("T")), "zenith", key)
+    answer = gateway.submit(build_request_bundle(reference=fresh("T")), "zenith", key)
     assert answer.status_code == 202 and "idempotency-replayed" not in answer.headers
     theirs = answer.json()["pagwId"]
-    kept = [gateway.run(gateway.stores.run(submission(key_of(each, key)))) for each in ("acme", "zenith")]
+    kept = [
+        gateway.run(gateway.stores.run(submission(build_idempotency_key(each, key))))
+        for each in ("acme", "zenith")
+    ]
     assert [each.pagw_id for each in kept] == [ours, theirs] and ours != theirs
     # A colon in a key cannot make it another tenant's: no tenant has one.
     colon = gateway.submit(bundle, "acme", f"zenith:{key}")
@@ -99,11 +102,11 @@ def test_the_same_key_of_another_tenant_is_another_key(gateway: Gateway) -> None
 
 
 def test_another_tenants_request_cannot_be_cancelled_or_updated(gateway: Gateway) -> None:
-    former = request_bundle(reference=fresh("T"), member=PEOPLE[1])
+    former = build_request_bundle(reference=fresh("T"), member=PEOPLE[1])
     pagw_id = gateway.claim(former).headers["x-pagw-id"]
     gateway.ended(pagw_id)
-    outcome_of(gateway.claim(cancel_bundle(former, reference=fresh("C")), "zenith"), 422, "not-found")
-    named: dict[str, Any] = cancel_bundle(former, reference=fresh("C"))
+    outcome_of(gateway.claim(build_cancel_bundle(former, reference=fresh("C")), "zenith"), 422, "not-found")
+    named: dict[str, Any] = build_cancel_bundle(former, reference=fresh("C"))
     named["entry"][0]["resource"]["related"][0]["claim"] = {
         "identifier": {"system": "urn:pagw:request", "value": pagw_id}
     }

@@ -17,11 +17,12 @@ import httpx
 import pytest
 
 import pagw
-from holdfast.cli.commands.up import _children
-from holdfast.settings import Settings
-from pagw.sample_bundles import request_bundle
-from pagw.sandbox.issuer import secret_of
-from pagw.sandbox.payer_rules import PENDED_APPROVED
+from holdfast.cli.commands.up import _build_children
+from holdfast.config.settings import Settings
+from pagw.demo.sample.bundles import build_request_bundle
+from pagw.demo.sandbox.issuer import get_secret
+from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
+from pagw.system import SYSTEM
 
 WAIT_S = 60.0
 LOOK_S = 0.1
@@ -53,7 +54,7 @@ def _addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, st
     while not wanted <= set(found):
         line = process.stdout.readline()
         assert line, f"it ended, and had told of {found}"
-        if stated := re.match(r"(\w+) .*(http://[0-9.]+:[0-9]+)", line):
+        if stated := re.match(r"(?:The sandbox )?(\w+) .*(http://[0-9.]+:[0-9]+)", line):
             found[stated[1]] = stated[2]
     return found
 
@@ -62,13 +63,13 @@ def _addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, st
 @pytest.mark.proves("PG-56")
 def test_a_client_gets_a_token_submits_and_sees_it_completed_by_the_payers_callback(tmp_path: Path) -> None:
     with up(tmp_path) as at, httpx.Client(timeout=WAIT_S) as http:
-        proof = ("acme-client", secret_of("acme-client"))
+        proof = ("acme-client", get_secret("acme-client"))
         answer = http.post(f"{at['issuer']}/token", data={"grant_type": "client_credentials"}, auth=proof)
         http.headers["authorization"] = f"Bearer {answer.json()['access_token']}"
 
         submitted = http.post(
             f"{at['PAGW']}/pas/requests",
-            content=json.dumps(request_bundle(items=(PENDED_APPROVED,))),
+            content=json.dumps(build_request_bundle(items=(PENDED_APPROVED,))),
             headers={
                 "content-type": "application/fhir+json",
                 "x-idempotency-key": "up-1",
@@ -111,7 +112,7 @@ def _follow_the_readme(folder: Path, at: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall(r"HTTP/1\.1 (\d+)", done.stdout) == ["200", "202", "202", "422", "422"]
     assert "idempotency-replayed: true" in done.stdout
-    for told in ('"status":"active"', '"kind":"notification"', "have not ended", "standard requests: "):
+    for told in ('"status":"active"', '"kind":"notification"', "of them are active", "standard requests: "):
         assert told in done.stdout, f"{told!r} is not in\n{done.stdout}"
 
 
@@ -129,7 +130,7 @@ def test_what_somebody_has_set_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PAGW_ISSUER_URL", "https://issuer.example")
     monkeypatch.setenv("HOLDFAST_SECRET_PAGW_LOOKUP_KEY", "of the operator")
     monkeypatch.delenv("PAGW_PAYER_URL", raising=False)
-    children = _children(Settings(environment="dev"), [pagw.SYSTEM])
+    children = _build_children(Settings(environment="dev"), [SYSTEM])
     (api,) = [each for each in children if each.name == "The API of PAGW"]
     assert "PAGW_PAYER_URL" in api.variables
     assert api.variables["PAGW_PUBLIC_URL"] == "http://127.0.0.1:8080"

@@ -17,23 +17,24 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from holdfast import Received, Stores, open_stores, prepare, queue_reports
-from holdfast.cli.commands.run import system_app
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.runtime.preparation import QueueReport
-from holdfast.runtime.workers.handling import InHand
-from holdfast.settings import Settings
-from holdfast.web import serving, sign
-from richpanel import SYSTEM, patterns
-from richpanel.handlers import Worker, made_worker
-from richpanel.intents import intent_classifier
-from richpanel.model import VISIBILITY_S, ActionAudit, ConversationState, IdempotencyRecord
-from richpanel.parties import HelpDesk, OrderDesk, make_client
-from richpanel.payloads import EventMessage
-from richpanel.sandbox import Faults, LedgerEntry, Sandbox, sandbox_app
-from richpanel.sandbox.shop import Order
+from holdfast import ReceivedMessage, Stores, get_queue_reports, open_stores, provision
+from holdfast.cli.commands.run import build_system_app
+from holdfast.config.settings import Settings
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.runtime.system_provisioner import QueueReport
+from holdfast.runtime.workers.in_flight_message import InFlightMessage
+from holdfast.web import serve_in_thread, sign
+from richpanel.demo.sandbox import Faults, LedgerEntry, Sandbox, build_sandbox_app
+from richpanel.demo.sandbox.shop import SandboxOrder
+from richpanel.domain.inbound_events import EventMessage
+from richpanel.domain.intents import get_intent_classifier
+from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client
+from richpanel.model import patterns
+from richpanel.model.entities import VISIBILITY_S, ActionAudit, ConversationState, IdempotencyRecord
 from richpanel.settings import RichpanelSettings
-from richpanel.switchboard import turn
+from richpanel.system import SYSTEM
+from richpanel.workers.feature_flags import set_switches
+from richpanel.workers.worker import Worker, build_worker
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ SIGNATURE = "x-richpanel-signature"
 # A Tuesday within working hours.
 START = datetime(2026, 2, 3, 10, tzinfo=UTC)
 EMAIL = "ottilie.featherstone@mail.example"
-ORDER = Order(
+ORDER = SandboxOrder(
     "#W2378156", EMAIL, "shipped", carrier="DHL", tracking="1Z999AA10123456784", expected="2026-02-06"
 )
 STATUS = "Where is my order #W2378156?"
@@ -72,7 +73,7 @@ class Stage:
     settings: RichpanelSettings
     _written: int = field(default=0)
 
-    # --- what people do ---------------------------------------------------------------------------------------
+    # --- what people do -------------------------------------------------------------------------------------
 
     def write(
         self, text: str, conversation: str = "c-1", *, channel: str = "email", email: str = EMAIL
@@ -80,8 +81,8 @@ class Stage:
         """A customer writes. Gives what the webhook will say."""
         self.clock.advance(1)
         self._written += 1
-        ticket = self.sandbox.desk.open(conversation, channel, {"email": email})
-        message = self.sandbox.desk.hear(ticket, text, f"m-{self._written}")
+        ticket = self.sandbox.desk.open_ticket(conversation, channel, {"email": email})
+        message = self.sandbox.desk.add_customer_message(ticket, text, f"m-{self._written}")
         return {
             "ticket_id": conversation,
             "conversation_id": conversation,
@@ -107,32 +108,36 @@ class Stage:
 
     async def automate(self, *channels: str, **more: bool) -> None:
         given = {"safe_mode": False, "automation_enabled": True, **more}
-        await turn(self.stores.for_component("api"), by="operator", channels=frozenset(channels), **given)
+        await set_switches(
+            self.stores.for_component("api"), by="operator", channels=frozenset(channels), **given
+        )
         # What was read before counts for half a minute.
         self.clock.advance(31)
 
     def fail(self, **faults: float) -> None:
         self.sandbox.faults = Faults(**faults)  # type: ignore[arg-type]
 
-    # --- what the middleware does -----------------------------------------------------------------------------
+    # --- what the middleware does ---------------------------------------------------------------------------
 
-    def worker(self, desk: HelpDesk | None = None) -> Worker:
-        return made_worker(
+    def worker(self, desk: HelpDeskClient | None = None) -> Worker:
+        return build_worker(
             self.stores.for_component("worker"),
-            desk or HelpDesk(self.desk_http),
-            OrderDesk(self.desk_http),
-            intent_classifier(),
+            desk or HelpDeskClient(self.desk_http),
+            ShopClient(self.desk_http),
+            get_intent_classifier(),
             self.settings,
         )
 
-    async def receive(self) -> tuple[Received[EventMessage], ...]:
+    async def receive(self) -> tuple[ReceivedMessage[EventMessage], ...]:
         return tuple(await self.stores.for_component("worker").run(patterns.receive(10, 0.0)))
 
     async def attempt(self, worker: Worker | None = None) -> int:
         """What can be received now, each tried once. Gives how many were done."""
         handler = (worker or self.worker()).handle
-        view, [consumer] = self.stores.for_component("worker"), SYSTEM.component("worker").consumers
-        hands = [InHand(view, consumer, each, visibility_s=VISIBILITY_S) for each in await self.receive()]
+        view, [consumer] = self.stores.for_component("worker"), SYSTEM.get_component("worker").consumers
+        hands = [
+            InFlightMessage(view, consumer, each, visibility_s=VISIBILITY_S) for each in await self.receive()
+        ]
         return sum(await asyncio.gather(*(each.handle(handler) for each in hands)))
 
     async def work_off(self, worker: Worker | None = None) -> None:
@@ -142,10 +147,10 @@ class Stage:
             if not await self.attempt(worker):
                 self.clock.advance(1)
 
-    # --- what is to be seen -----------------------------------------------------------------------------------
+    # --- what is to be seen ---------------------------------------------------------------------------------
 
     async def queue(self) -> QueueReport:
-        [report] = await queue_reports(self.stores, SYSTEM.queues)
+        [report] = await get_queue_reports(self.stores, SYSTEM.queues)
         return report
 
     async def record(self, key: str) -> IdempotencyRecord | None:
@@ -171,12 +176,14 @@ async def staged(settings: Settings = MEMORY_SETTINGS, **given: Any) -> AsyncIte
     """`given` are settings of the middleware."""
     clock = SetClock()
     sandbox = Sandbox(clock=clock)
-    sandbox.shop.take(ORDER)
+    sandbox.shop.add_order(ORDER)
     async with open_stores(SYSTEM, settings, clock=clock) as stores:
-        await prepare(stores, SYSTEM)
+        await provision(stores, SYSTEM)
         with ExitStack() as servers:
-            desk_url = servers.enter_context(serving(sandbox_app(sandbox)))
-            door_url = servers.enter_context(serving(system_app(SYSTEM, stores, component="ingress")))
+            desk_url = servers.enter_context(serve_in_thread(build_sandbox_app(sandbox)))
+            door_url = servers.enter_context(
+                serve_in_thread(build_system_app(SYSTEM, stores, component="ingress"))
+            )
             async with make_client(desk_url, "") as desk, httpx2.AsyncClient(base_url=door_url) as door:
                 yield Stage(
                     stores,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import PartyFailed
-from holdfast.runtime.counting import Counted
-from richpanel.handlers import made_pacing
-from richpanel.pacing import TRIES_MAX
-from richpanel.parties import HelpDesk
+from holdfast.core.errors import ExternalServiceFailed
+from holdfast.runtime.telemetry.measurements import Measurement
+from richpanel.integrations.clients import HelpDeskClient
+from richpanel.integrations.rate_limits import MAX_ATTEMPTS
+from richpanel.workers.worker import build_pacer
 from tests.acceptance.richpanel.stage import START, STATUS, Stage, run, staged
 
 
@@ -20,10 +20,10 @@ def counts_of(stage: Stage) -> Counter[tuple[str, ...]]:
     """From now on: by name and labels."""
     counts: Counter[tuple[str, ...]] = Counter()
 
-    def hear(counted: Counted) -> None:
+    def hear(counted: Measurement) -> None:
         counts[(counted.name, *counted.labels.values())] += 1
 
-    stage.stores.counting.listen(hear)
+    stage.stores.measurements.subscribe(hear)
     return counts
 
 
@@ -56,18 +56,18 @@ def test_refusals_for_too_many_requests_are_counted_whatever_was_asked() -> None
             counts = counts_of(stage)
             await stage.says(STATUS)
             stage.fail(too_many=1.0, retry_after_s=0)
-            pacing = made_pacing(stage.stores.for_component("worker"), stage.settings)
-            assert await stage.attempt(stage.worker(HelpDesk(stage.desk_http, pacing))) == 0
-            assert counts["too_many_requests",] == TRIES_MAX
+            pacing = build_pacer(stage.stores.for_component("worker"), stage.settings)
+            assert await stage.attempt(stage.worker(HelpDeskClient(stage.desk_http, pacing))) == 0
+            assert counts["too_many_requests",] == MAX_ATTEMPTS
 
     run(test())
 
 
 @pytest.mark.proves("RP-40")
 def test_failures_of_the_help_desk_are_counted_by_whether_they_may_have_had_an_effect() -> None:
-    class Down(HelpDesk):
+    class Down(HelpDeskClient):
         async def assign(self, ticket_id: str, team: str, reference: str) -> dict[str, Any]:
-            raise PartyFailed("It is closed.", may_be_done=False)
+            raise ExternalServiceFailed("It is closed.", may_be_done=False)
 
     async def test() -> None:
         async with staged() as stage:

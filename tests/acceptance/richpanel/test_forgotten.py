@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import PartyFailed
+from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import Erasure, erase
-from richpanel import SYSTEM, archive, patterns
-from richpanel.orders import email_sha256
-from richpanel.parties import HelpDesk
+from richpanel.domain.orders import hash_email
+from richpanel.integrations.clients import HelpDeskClient
+from richpanel.model import patterns, replay_archive
+from richpanel.system import SYSTEM
 from tests.acceptance.richpanel.stage import EMAIL, STATUS, Stage, run, staged
 
 DAY_S = 86400
 ARCHIVE = "rp-mw-replay-archive"
 
 
-class Untagged(HelpDesk):
+class Untagged(HelpDeskClient):
     """Fails when an event is half done."""
 
-    async def tag(self, *_: object) -> dict[str, object]:
-        raise PartyFailed("no tags today", may_be_done=False)
+    async def add_tag(self, *_: object) -> dict[str, object]:
+        raise ExternalServiceFailed("no tags today", may_be_done=False)
 
 
 async def erased(stage: Stage, subject: str, kind: str = "customer") -> Erasure:
@@ -64,12 +65,12 @@ def test_a_conversation_is_found_by_every_address_that_wrote_in_it(address: str)
         async with staged() as stage:
             await stage.says(STATUS)
             await stage.work_off()
-            ticket = stage.sandbox.desk.ticket("c-1")
+            ticket = stage.sandbox.desk.find_ticket("c-1")
             assert ticket is not None
             ticket.customer["email"] = "new@address.example"
             await stage.says("thanks")
             await stage.work_off()
-            assert sorted(await links(stage)) == sorted(map(email_sha256, (EMAIL, "new@address.example")))
+            assert sorted(await links(stage)) == sorted(map(hash_email, (EMAIL, "new@address.example")))
 
             done = await erased(stage, address)
             assert done.deleted["rp_mw_conversation_state"] == 1 and done.deleted["rp_mw_customers"] == 2
@@ -92,7 +93,7 @@ def test_a_customer_is_found_whose_only_event_died_half_done() -> None:
     run(test())
 
 
-# --- the archive -------------------------------------------------------------------------------------------------
+# --- the archive --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-44")
@@ -103,15 +104,15 @@ def test_a_copy_of_another_day_is_archived_under_the_same_key_and_erased_with_it
             await stage.deliver(payload)
             # It is archived and dies half done; the event is sent again the day after.
             await die(stage)
-            assert len((await stage.stores.run(archive.of_conversation("c-1"))).objects) == 1
+            assert len((await stage.stores.run(replay_archive.of_conversation("c-1"))).objects) == 1
             stage.clock.advance(DAY_S)
             await stage.deliver(payload)
             await stage.work_off()
-            assert len((await stage.stores.run(archive.of_conversation("c-1"))).objects) == 1
+            assert len((await stage.stores.run(replay_archive.of_conversation("c-1"))).objects) == 1
 
             done = await erased(stage, "c-1", "conversation")
             assert done.deleted[ARCHIVE] == 1
-            assert (await stage.stores.run(archive.replays.listing())).objects == ()
+            assert (await stage.stores.run(replay_archive.replays.list_objects())).objects == ()
 
     run(test())
 
@@ -131,12 +132,12 @@ def test_what_a_legal_hold_keeps_is_found_by_its_customer_when_the_hold_is_lifte
         async with staged(archive=True) as stage:
             key = {"conversation_id": "c-1", "event_id": await stage.says(STATUS)}
             await stage.work_off()
-            await stage.stores.run(archive.replays.hold(True, **key))
+            await stage.stores.run(replay_archive.replays.set_legal_hold(True, **key))
             held = await erased(stage, EMAIL)
             assert ARCHIVE not in held.deleted and await stage.audit() == ()
             assert any("legal hold" in each.what for each in held.remains)
 
-            await stage.stores.run(archive.replays.hold(False, **key))
+            await stage.stores.run(replay_archive.replays.set_legal_hold(False, **key))
             freed = await erased(stage, EMAIL)
             assert freed.deleted == {ARCHIVE: 1, "rp_mw_customers": 1}
             assert not (await erased(stage, EMAIL)).deleted

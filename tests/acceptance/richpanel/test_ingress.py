@@ -8,15 +8,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.cli.commands.run import system_app
-from holdfast.errors import ComponentRefused
+from holdfast.cli.commands.run import build_system_app
+from holdfast.core.errors import ComponentRefused
 from holdfast.operations.queues import Browse
 from holdfast.operations.tables import Scan
-from holdfast.web import serving, sign
-from richpanel import SYSTEM, patterns
-from richpanel.ingress import SECRET_HEADER
-from richpanel.model import TABLES, events
-from richpanel.parties import HelpDesk
+from holdfast.web import serve_in_thread, sign
+from richpanel.api.ingress import SECRET_HEADER
+from richpanel.integrations.clients import HelpDeskClient
+from richpanel.model import patterns
+from richpanel.model.entities import TABLES, events
+from richpanel.system import SYSTEM
 from tests.acceptance.richpanel.stage import (
     EMAIL,
     SECRET,
@@ -60,7 +61,7 @@ def test_a_message_in_the_queue_has_ids_a_hash_and_a_size_and_no_word_of_the_cus
         async with staged() as stage:
             payload = stage.write(STATUS)
             await stage.deliver(payload | {"text": STATUS, "customer": {"email": EMAIL}, "tags": ["vip"]})
-            [message] = await stage.stores.engines.of("queues").run(Browse(events.physical_name(""), 10))
+            [message] = await stage.stores.engines.get("queues").run(Browse(events.physical_name(""), 10))
             body = json.loads(message.body)
 
             assert STATUS not in message.body
@@ -137,7 +138,7 @@ def test_while_the_queue_cannot_take_it_the_sender_is_told_to_come_again() -> No
     async def test() -> None:
         async with staged() as stage:
             payload = stage.write(STATUS)
-            stage.stores.engines.of("queues").close()
+            stage.stores.engines.get("queues").close()
             answer = await stage.deliver(payload)
             assert answer.status_code == 503
             assert int(answer.headers["retry-after"]) > 0
@@ -169,7 +170,7 @@ def test_the_door_may_enqueue_and_nothing_else() -> None:
             with pytest.raises(ComponentRefused):
                 await door.run(patterns.receive(1, 0.0))
 
-    assert SYSTEM.component("ingress").patterns == (patterns.enqueue,)
+    assert SYSTEM.get_component("ingress").patterns == (patterns.enqueue,)
     run(test())
 
 
@@ -209,7 +210,7 @@ def test_no_address_comes_into_the_queue_or_the_audit_by_a_trigger_an_id_or_a_he
             }
             answer = await stage.deliver(payload, **{"x-correlation-id": EMAIL})
             assert answer.status_code == 200
-            [message] = await stage.stores.engines.of("queues").run(Browse(events.physical_name(""), 10))
+            [message] = await stage.stores.engines.get("queues").run(Browse(events.physical_name(""), 10))
             assert EMAIL not in str(message)
             await stage.deliver(stage.write(STATUS), **{"x-correlation-id": EMAIL})
             await stage.work_off()
@@ -244,7 +245,7 @@ def test_a_time_out_of_all_reckoning_and_what_is_no_id_are_refused_for_good(chan
 
 @pytest.mark.proves("RP-31")
 def test_a_conversation_whose_id_has_a_slash_is_explained_over_http() -> None:
-    class Slashed(HelpDesk):
+    class Slashed(HelpDeskClient):
         """The sandbox takes no slash: there it is a hyphen."""
 
         async def _get(self, path: str) -> Any:
@@ -258,7 +259,7 @@ def test_a_conversation_whose_id_has_a_slash_is_explained_over_http() -> None:
             payload = stage.write(STATUS, "shop-7")
             await stage.deliver(payload | {"ticket_id": "shop/7", "conversation_id": "shop/7"})
             await stage.work_off(stage.worker(Slashed(stage.desk_http)))
-            with serving(system_app(SYSTEM, stage.stores, component="api")) as url:
+            with serve_in_thread(build_system_app(SYSTEM, stage.stores, component="api")) as url:
                 async with httpx2.AsyncClient(base_url=url) as client:
                     for path in ("/conversations/shop%2F7/why", "/conversations/shop%2F7"):
                         answer = await client.get(path)

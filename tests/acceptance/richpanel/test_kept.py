@@ -13,18 +13,19 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from holdfast import export_csv, open_stores, prepare
+from holdfast import export_csv, open_stores, provision
 from holdfast.cli.app import app
-from holdfast.cli.commands.run import system_app
-from holdfast.errors import NotFound, SettingsError
-from holdfast.guarantees import erase, is_intact, retention_report, scan_files
-from holdfast.logs import setup_logs
-from holdfast.settings import Settings
-from holdfast.web import serving
-from richpanel import SYSTEM, archive, patterns
-from richpanel.explaining import why
-from richpanel.model import TABLES, ActionAudit
-from richpanel.orders import email_sha256
+from holdfast.cli.commands.run import build_system_app
+from holdfast.config.settings import Settings
+from holdfast.core.errors import NotFound, SettingsError
+from holdfast.core.logs import setup_logs
+from holdfast.guarantees import build_retention_report, erase, is_proof_intact, scan_files
+from holdfast.web import serve_in_thread
+from richpanel.api.explain import explain_routing
+from richpanel.domain.orders import hash_email
+from richpanel.model import patterns, replay_archive
+from richpanel.model.entities import TABLES, ActionAudit
+from richpanel.system import SYSTEM
 from tests.acceptance.richpanel.stage import (
     EMAIL,
     ORDER,
@@ -69,7 +70,7 @@ async def talk(stage: Stage) -> None:
     assert len(stage.ledger) >= 8
 
 
-# --- no personal word --------------------------------------------------------------------------------------------
+# --- no personal word ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-2")
@@ -90,7 +91,7 @@ def test_tables_queues_and_logs_hold_no_personal_word_and_the_scanner_would_see_
             assert {each.kind for each in scan_files([log_file], needles=PERSONAL)} == {"needle"}
 
     run(test())
-    assert "richpanel.handlers" in log_file.read_text()
+    assert "richpanel.workers.worker" in log_file.read_text()
     assert scan_files([data], needles=PERSONAL) == []
     with (data / "queues.db").open("ab") as file:
         file.write(EMAIL.encode())
@@ -107,7 +108,7 @@ def test_the_archive_keeps_texts_where_it_is_switched_on_and_only_under_its_key(
             assert scan_files([data], needles=PERSONAL) == []
             record = await stage.record("evt:rp:c-1:m-1")
             assert record is not None
-            kept = await stage.stores.run(archive.archived("c-1", record.event_id))
+            kept = await stage.stores.run(replay_archive.archived("c-1", record.event_id))
             assert json.loads(kept.body)["event"]["text"] == WORDS[0]
 
     run(test())
@@ -122,12 +123,12 @@ def test_the_archive_is_off_unless_somebody_wants_it(tmp_path: Path) -> None:
             record = await stage.record("evt:rp:c-1:m-1")
             assert record is not None
             with pytest.raises(NotFound):
-                await stage.stores.run(archive.archived("c-1", record.event_id))
+                await stage.stores.run(replay_archive.archived("c-1", record.event_id))
 
     run(test())
 
 
-# --- why ---------------------------------------------------------------------------------------------------------
+# --- why ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-31")
@@ -140,14 +141,14 @@ def test_why_is_answered_by_the_command_by_http_and_for_one_event(
         async with staged(settings) as stage:
             await talk(stage)
             api = stage.stores.for_component("api")
-            told = await why(api, "c-1")
+            told = await explain_routing(api, "c-1")
             assert [each["key"] for each in told.data] == [each.reference for each in stage.ledger]
-            of_event = await why(api, "evt:rp:c-1:m-2")
+            of_event = await explain_routing(api, "evt:rp:c-1:m-2")
             assert of_event.data and all(each["key"].endswith(":m-2") for each in of_event.data)
             assert any("chargeback" in each["reasons"] for each in of_event.data)
             with pytest.raises(NotFound):
-                await why(api, "c-nobody")
-            with serving(system_app(SYSTEM, stage.stores, component="api")) as url:
+                await explain_routing(api, "c-nobody")
+            with serve_in_thread(build_system_app(SYSTEM, stage.stores, component="api")) as url:
                 async with httpx2.AsyncClient(base_url=url) as client:
                     answer = await client.get("/conversations/c-1/why")
                     assert answer.json()["lines"] == list(told.lines)
@@ -171,7 +172,7 @@ def test_an_environment_may_do_without_the_audit() -> None:
             await talk(stage)
             assert await stage.audit() == ()
             with pytest.raises(NotFound, match="keeps no audit"):
-                await why(stage.stores.for_component("api"), "c-1")
+                await explain_routing(stage.stores.for_component("api"), "c-1")
 
     run(test())
 
@@ -193,7 +194,7 @@ def test_the_audit_may_be_kept_for_years_and_be_exported(tmp_path: Path) -> None
     run(test())
 
 
-# --- how long, and where -----------------------------------------------------------------------------------------
+# --- how long, and where ------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-4")
@@ -201,7 +202,7 @@ def test_the_audit_may_be_kept_for_years_and_be_exported(tmp_path: Path) -> None
 @pytest.mark.proves("RP-22")
 @pytest.mark.proves("RP-29")
 def test_the_retention_report_names_an_end_for_every_table() -> None:
-    rows = [each for each in retention_report(SYSTEM) if each.what.startswith("items: ")]
+    rows = [each for each in build_retention_report(SYSTEM) if each.what.startswith("items: ")]
     days = {each.name: (each.seconds or 0) / 86400 for each in rows if each.name.startswith("rp_mw_")}
     assert days == {
         "rp_mw_idempotency": 30,
@@ -210,7 +211,7 @@ def test_the_retention_report_names_an_end_for_every_table() -> None:
         "rp_mw_customers": 91,
         "rp_mw_switches": 365,
     }
-    others = [each for each in retention_report(SYSTEM) if each.store != "tables"]
+    others = [each for each in build_retention_report(SYSTEM) if each.store != "tables"]
     assert [each.what for each in others if each.seconds is None] == ["objects under a legal hold"]
 
 
@@ -226,7 +227,7 @@ def test_two_environments_in_one_file_see_nothing_of_each_other(tmp_path: Path) 
         async with staged(prod) as stage:
             await talk(stage)
         async with open_stores(SYSTEM, dev, clock=SetClock()) as stores:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             assert await stores.run(patterns.record("evt:rp:c-1:m-1")) is None
             assert await stores.run(patterns.state("c-1")) is None
             assert await stores.run(patterns.read_switches()) is None
@@ -242,12 +243,12 @@ def test_data_is_kept_under_no_name_that_does_not_say_whose_it_is(tmp_path: Path
         open_stores(SYSTEM, Settings(tables=f"sqlite:{tmp_path / 'tables.db'}"))
 
 
-# --- erasing -----------------------------------------------------------------------------------------------------
+# --- erasing ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("kind", "subject"),
-    [("conversation", "c-1"), ("customer", EMAIL), ("customer", email_sha256(EMAIL))],
+    [("conversation", "c-1"), ("customer", EMAIL), ("customer", hash_email(EMAIL))],
 )
 def test_who_is_erased_leaves_nothing_in_the_files_and_others_keep_what_is_theirs(
     tmp_path: Path, kind: str, subject: str
@@ -261,11 +262,11 @@ def test_who_is_erased_leaves_nothing_in_the_files_and_others_keep_what_is_their
             await stage.says("I can't log in", "c-2", email=other)
             stage.fail()
             await stage.work_off()
-            traces = ["evt:rp:c-1:", "act:rp_assign:c-1:", email_sha256(EMAIL)]
+            traces = ["evt:rp:c-1:", "act:rp_assign:c-1:", hash_email(EMAIL)]
             assert scan_files([data / "tables.db", data / "tables.db-wal"], needles=traces)
 
             done = await erase(SYSTEM, stage.stores, subject, kind=kind)
-            assert is_intact(done.proof)
+            assert is_proof_intact(done.proof)
             effects = [each for each in stage.ledger if each.ticket_id == "c-1"]
             assert done.deleted == {
                 "rp-mw-replay-archive": len(WORDS),

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import PartyFailed
+from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.queues import Redrive
-from richpanel.explaining import why
-from richpanel.handlers import Worker
-from richpanel.model import ActionType, events
-from richpanel.parties import HelpDesk, make_client
-from richpanel.sandbox.desk import Message
-from richpanel.templates import templates
+from richpanel.api.explain import explain_routing
+from richpanel.demo.sandbox.help_desk import Message
+from richpanel.domain.templates import load_templates
+from richpanel.integrations.clients import HelpDeskClient, make_client
+from richpanel.model.entities import ActionType, events
+from richpanel.workers.worker import Worker
 from tests.acceptance.richpanel.stage import EMAIL, START, STATUS, Stage, run, staged
 from tests.acceptance.richpanel.test_counted import counts_of
 
@@ -30,21 +30,21 @@ SECRET_WORD = "swordfish"
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-class Odd(HelpDesk):
+class Odd(HelpDeskClient):
     """A help desk whose answers are changed on their way."""
 
     def __init__(self, stage: Stage, *, ticket: Change = dict, message: Change = dict) -> None:
         super().__init__(stage.desk_http)
         object.__setattr__(self, "changes", (ticket, message))
 
-    async def ticket(self, ticket_id: str) -> dict[str, Any]:
-        return self._changes[0](await super().ticket(ticket_id))
+    async def get_ticket(self, ticket_id: str) -> dict[str, Any]:
+        return self._changes[0](await super().get_ticket(ticket_id))
 
-    async def message(self, ticket_id: str, message_id: str) -> dict[str, Any]:
-        return self._changes[1](await super().message(ticket_id, message_id))
+    async def get_message(self, ticket_id: str, message_id: str) -> dict[str, Any]:
+        return self._changes[1](await super().get_message(ticket_id, message_id))
 
-    async def messages(self, ticket_id: str) -> list[dict[str, Any]]:
-        return [self._changes[1](each) for each in await super().messages(ticket_id)]
+    async def list_messages(self, ticket_id: str) -> list[dict[str, Any]]:
+        return [self._changes[1](each) for each in await super().list_messages(ticket_id)]
 
     @property
     def _changes(self) -> tuple[Change, Change]:
@@ -52,11 +52,11 @@ class Odd(HelpDesk):
         return found
 
 
-class Down(HelpDesk):
+class Down(HelpDeskClient):
     """A help desk that tells and does not do."""
 
     async def assign(self, ticket_id: str, team: str, reference: str) -> dict[str, Any]:
-        raise PartyFailed("It is closed.", may_be_done=False)
+        raise ExternalServiceFailed("It is closed.", may_be_done=False)
 
 
 def with_text(payload: dict[str, Any], text: str, **more: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ async def given_up(stage: Stage, worker: Worker) -> None:
         stage.clock.advance(100)
 
 
-# --- odd answers -------------------------------------------------------------------------------------------------
+# --- odd answers --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-2")
@@ -124,7 +124,7 @@ def test_the_writer_of_a_message_counts_and_not_the_customer_of_its_ticket() -> 
     run(test())
 
 
-# --- who wrote it ------------------------------------------------------------------------------------------------
+# --- who wrote it -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,18 @@ def test_a_customers_message_is_worked_on_whatever_set_its_webhook_off(trigger: 
     run(test())
 
 
-@pytest.mark.parametrize("name", sorted(templates()))
+@pytest.mark.parametrize("name", sorted(load_templates()))
 @pytest.mark.parametrize("minimal", [False, True])
 def test_what_we_have_said_ourselves_is_never_taken_for_a_customers_words(name: str, minimal: bool) -> None:
     async def test() -> None:
         async with staged() as stage:
             await stage.says(LOG_IN)
             await stage.work_off()
-            text = templates()[name]
-            ticket = stage.sandbox.desk.ticket("c-1")
+            text = load_templates()[name]
+            ticket = stage.sandbox.desk.find_ticket("c-1")
             assert ticket is not None
-            said = text.filled(**dict.fromkeys(text.fields, "chargeback"))
-            stage.sandbox.desk.do(ticket, "message", said, "somebody")
+            said = text.fill(**dict.fromkeys(text.fields, "chargeback"))
+            stage.sandbox.desk.apply(ticket, "message", said, "somebody")
             own = ticket.messages[-1]
             before = list(stage.effects)
             named = {"message_id": own.id, "created_at": own.created_at, "author": "customer"}
@@ -202,7 +202,7 @@ def test_why_nothing_was_done_is_told_too() -> None:
             desk = Odd(stage, message=lambda seen: seen | {"author": "agent"})
             await stage.work_off(stage.worker(desk))
             assert stage.effects == []
-            [line] = (await why(stage.stores, "evt:rp:c-1:m-1")).lines
+            [line] = (await explain_routing(stage.stores, "evt:rp:c-1:m-1")).lines
             assert "did nothing, because written by an agent" in line
 
     run(test())
@@ -219,14 +219,14 @@ def test_why_tells_of_an_answer_that_was_withdrawn() -> None:
             stage.fail()
             await stage.automate("email", safe_mode=True)
             await stage.work_off()
-            line = (await why(stage.stores, "c-1")).lines[-1]
+            line = (await explain_routing(stage.stores, "c-1")).lines[-1]
             assert "was to do auto_reply → order_status" in line
             assert "It was not done: withdrawn." in line
 
     run(test())
 
 
-# --- copies under other names ------------------------------------------------------------------------------------
+# --- copies under other names -------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-1")
@@ -266,7 +266,7 @@ def test_a_message_without_an_id_is_waited_for_until_the_help_desk_has_it() -> N
     async def test() -> None:
         async with staged() as stage:
             payload = stage.write(LOG_IN)
-            ticket = stage.sandbox.desk.ticket("c-1")
+            ticket = stage.sandbox.desk.find_ticket("c-1")
             assert ticket is not None
             written = ticket.messages.pop()
             await stage.deliver(with_text(payload, LOG_IN))
@@ -330,7 +330,7 @@ def test_a_message_with_the_id_of_an_e_mail_is_worked_on_and_the_address_in_it_i
     async def test() -> None:
         async with staged() as stage:
             payload = stage.write(LOG_IN)
-            ticket = stage.sandbox.desk.ticket("c-1")
+            ticket = stage.sandbox.desk.find_ticket("c-1")
             assert ticket is not None
             written = ticket.messages.pop()
             ticket.messages.append(Message(f"<1.{EMAIL}>", written.author, written.text, written.created_at))
@@ -344,14 +344,14 @@ def test_a_message_with_the_id_of_an_e_mail_is_worked_on_and_the_address_in_it_i
     run(test())
 
 
-# --- what is no longer there -------------------------------------------------------------------------------------
+# --- what is no longer there --------------------------------------------------------------------------------
 
 
 def test_a_message_that_the_help_desk_does_not_have_yet_is_waited_for() -> None:
     async def test() -> None:
         async with staged() as stage:
             payload = stage.write(LOG_IN)
-            ticket = stage.sandbox.desk.ticket("c-1")
+            ticket = stage.sandbox.desk.find_ticket("c-1")
             assert ticket is not None
             written = ticket.messages.pop()
             await stage.deliver(payload)
@@ -369,7 +369,7 @@ def test_a_message_that_stays_away_is_done_with_and_that_is_counted_and_explaine
         async with staged() as stage:
             counts = counts_of(stage)
             event_id = await stage.says(LOG_IN)
-            ticket = stage.sandbox.desk.ticket("c-1")
+            ticket = stage.sandbox.desk.find_ticket("c-1")
             assert ticket is not None
             ticket.messages.clear()
             await stage.work_off()
@@ -379,7 +379,7 @@ def test_a_message_that_stays_away_is_done_with_and_that_is_counted_and_explaine
             assert (await stage.queue()).dead == 0
             [entry] = await stage.audit()
             assert entry.result is not None and (entry.result.ok, entry.result.reason) == (False, "gone")
-            assert "no longer has the message" in (await why(stage.stores, event_id)).lines[0]
+            assert "no longer has the message" in (await explain_routing(stage.stores, event_id)).lines[0]
 
     run(test())
 
@@ -393,17 +393,17 @@ def test_while_the_help_desks_address_is_wrong_events_die_and_come_back_when_it_
             payload = stage.write(LOG_IN)
             await stage.deliver(MINIMAL if minimal else payload)
             async with make_client(f"{stage.desk_http.base_url}/api", "") as wrong:
-                await given_up(stage, stage.worker(HelpDesk(wrong)))
+                await given_up(stage, stage.worker(HelpDeskClient(wrong)))
             assert (await stage.queue()).dead == 1
-            names = events.physical_name("", dead=True), events.physical_name("")
-            await stage.stores.engines.of("queues").run(Redrive(*names))
+            names = events.physical_name("", dead_letter=True), events.physical_name("")
+            await stage.stores.engines.get("queues").run(Redrive(*names))
             await stage.work_off()
             assert stage.effects == LOGGED_IN
 
     run(test())
 
 
-# --- webhooks that name no message -------------------------------------------------------------------------------
+# --- webhooks that name no message --------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-46")
@@ -463,7 +463,7 @@ def test_what_is_new_is_worked_on_from_the_oldest_on() -> None:
         async with staged() as stage:
             stage.write(LOG_IN)
             stage.write("where is my order")
-            ticket = stage.sandbox.desk.ticket("c-1")
+            ticket = stage.sandbox.desk.find_ticket("c-1")
             assert ticket is not None
             ticket.messages.reverse()
             await stage.deliver(MINIMAL)
@@ -473,7 +473,7 @@ def test_what_is_new_is_worked_on_from_the_oldest_on() -> None:
     run(test())
 
 
-# --- time --------------------------------------------------------------------------------------------------------
+# --- time ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-42")
@@ -508,7 +508,7 @@ def test_a_time_that_is_still_to_come_makes_nothing_late() -> None:
     run(test())
 
 
-# --- plans -------------------------------------------------------------------------------------------------------
+# --- plans --------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_to_do_nothing_is_kept_though_a_later_attempt_would_route() -> None:
@@ -520,7 +520,7 @@ def test_a_plan_to_do_nothing_is_kept_though_a_later_attempt_would_route() -> No
 
             class Killed(Worker):
                 async def _complete(self, *given: Any) -> None:
-                    raise PartyFailed("It was killed.", may_be_done=False)
+                    raise ExternalServiceFailed("It was killed.", may_be_done=False)
 
             assert await stage.attempt(Killed(**vars(worker))) == 0
             await stage.work_off()

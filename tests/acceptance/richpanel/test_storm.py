@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from holdfast import Work, queue_reports
-from holdfast.web import serving
-from richpanel import SYSTEM
-from richpanel.sandbox import Faults, Sandbox, sandbox_app
+from holdfast import WorkerGroup, get_queue_reports
+from holdfast.web import serve_in_thread
+from richpanel.demo.sandbox import Faults, Sandbox, build_sandbox_app
+from richpanel.system import SYSTEM
 from tests.acceptance.richpanel.stage import run, staged
 
 EVENTS = 40
@@ -30,17 +30,17 @@ def test_a_storm_of_429_delays_events_and_kills_none(monkeypatch: pytest.MonkeyP
         storm = Sandbox(clock=MachineClock(), faults=Faults(**BUDGET))  # type: ignore[arg-type]
         refused: list[str] = []
         async with staged() as stage:
-            stage.stores.counting.listen(lambda counted: refused.append(counted.name))
+            stage.stores.measurements.subscribe(lambda counted: refused.append(counted.name))
             storm.desk, storm.shop = stage.sandbox.desk, stage.sandbox.shop
             for number in range(EVENTS):
                 await stage.says("Where is my order?", f"c-{number}")
-            with serving(sandbox_app(storm)) as url:
+            with serve_in_thread(build_sandbox_app(storm)) as url:
                 monkeypatch.setenv("RICHPANEL_HELPDESK_URL", url)
-                async with Work(stage.stores, [SYSTEM.component("worker")], wait_s=0.2) as work:
-                    while (await queue_reports(stage.stores, SYSTEM.queues))[0].waiting.backlog:
+                async with WorkerGroup(stage.stores, [SYSTEM.get_component("worker")], wait_s=0.2) as work:
+                    while (await get_queue_reports(stage.stores, SYSTEM.queues))[0].waiting.backlog:
                         await asyncio.sleep(0.05)
                     work.stop()
-            [queue] = await queue_reports(stage.stores, SYSTEM.queues)
+            [queue] = await get_queue_reports(stage.stores, SYSTEM.queues)
         assert queue.dead == 0
         assert len(stage.ledger) == len({each.reference for each in stage.ledger}) == 2 * EVENTS
         assert "too_many_requests" in refused

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from richpanel.sandbox.desk import Message
-from richpanel.templates import template
+from richpanel.demo.sandbox.help_desk import Message
+from richpanel.domain.templates import get_template
 from tests.acceptance.richpanel.stage import Stage, run, staged
 
 ASKS = "What is the status of my order?"
@@ -15,7 +15,7 @@ ASKS = "What is the status of my order?"
 
 async def hear_agent(stage: Stage, text: str) -> None:
     """An agent's message at the help desk, and the webhook about it."""
-    ticket = stage.sandbox.desk.ticket("c-1")
+    ticket = stage.sandbox.desk.find_ticket("c-1")
     assert ticket is not None
     stage.clock.advance(60)
     at = datetime.fromtimestamp(stage.clock.now(), UTC).isoformat()
@@ -33,7 +33,7 @@ async def hear_agent(stage: Stage, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "answered"),
-    [("Hello, Tom here: let me look into it.", False), (template("handed_over").text, True)],
+    [("Hello, Tom here: let me look into it.", False), (get_template("handed_over").text, True)],
 )
 def test_after_an_agents_message_nothing_is_answered_and_after_our_own_it_is(
     text: str, answered: bool

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InProgress
+from holdfast.core.errors import InProgress
 from holdfast.guarantees import Claim, OnceStatus
 from holdfast.operations.queues import Redrive
 from holdfast.operations.tables import DeleteTable, Scan
-from richpanel import patterns
-from richpanel.model import TABLES, ActionType, IdempotencyRecord, Kind, Mode, events, switches
-from richpanel.parties import HelpDesk
-from richpanel.rules import HANDED_OVER_TAG
+from richpanel.domain.rules import HANDED_OVER_TAG
+from richpanel.integrations.clients import HelpDeskClient
+from richpanel.model import patterns
+from richpanel.model.entities import TABLES, ActionType, IdempotencyRecord, Mode, RecordKind, events, switches
 from tests.acceptance.richpanel.stage import START, STATUS, Stage, run, staged
 
 ROUTED = [("assign", "orders"), ("tag", "mw-routed")]
@@ -41,7 +41,7 @@ def test_an_event_leaves_its_record_the_state_and_an_audit_that_fit_together() -
             assert stage.effects == [*ROUTED, TOLD]
             record, state = await stage.record(event_id), await stage.state()
             assert record is not None and state is not None
-            assert (record.kind, record.status) == (Kind.event, OnceStatus.PROCESSED)
+            assert (record.kind, record.status) == (RecordKind.event, OnceStatus.PROCESSED)
             assert (record.mode, record.intent) == (Mode.automation_candidate, "order_status")
             assert (record.safe_mode, record.automation_enabled) == (False, True)
             assert (record.source_message_id, record.conversation_id) == ("m-1", "c-1")
@@ -258,8 +258,8 @@ def test_what_failed_too_often_comes_back_from_the_dead_letters_under_the_same_k
             assert stage.effects == ROUTED[:1]
 
             stage.fail()
-            names = events.physical_name("", dead=True), events.physical_name("")
-            assert await stage.stores.engines.of("queues").run(Redrive(*names)) == 1
+            names = events.physical_name("", dead_letter=True), events.physical_name("")
+            assert await stage.stores.engines.get("queues").run(Redrive(*names)) == 1
             await stage.work_off()
             assert stage.effects == ROUTED
             record = await stage.record(event_id)
@@ -272,7 +272,7 @@ def test_what_failed_too_often_comes_back_from_the_dead_letters_under_the_same_k
     run(test())
 
 
-# --- switches ----------------------------------------------------------------------------------------------------
+# --- switches -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-39")
@@ -347,7 +347,7 @@ def test_shadow_mode_writes_down_what_it_would_have_done_and_does_not_do_it() ->
             await stage.work_off()
             assert stage.effects == ROUTED
             shadows = [each for each in await stage.audit() if each.shadow]
-            assert [(each.action_type, each.told["target"]) for each in shadows] == [
+            assert [(each.action_type, each.parsed_payload["target"]) for each in shadows] == [
                 (ActionType.auto_reply, "order_status")
             ]
             state = await stage.state()
@@ -416,7 +416,7 @@ def test_a_plan_whose_answer_holds_no_more_is_finished_without_it() -> None:
     run(test())
 
 
-# --- state -------------------------------------------------------------------------------------------------------
+# --- state --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-26")
@@ -429,7 +429,7 @@ def test_a_state_that_another_changed_meanwhile_is_read_again_and_loses_neither_
             before = await stage.state()
             assert before is not None
 
-            class Meddling(HelpDesk):
+            class Meddling(HelpDeskClient):
                 async def assign(self, ticket_id: str, team: str, reference: str) -> dict[str, Any]:
                     seen = await stage.state()
                     assert seen is not None
@@ -521,7 +521,7 @@ def test_an_action_key_that_was_used_for_something_else_is_a_failure_and_not_a_c
                 stage.stores,
                 IdempotencyRecord(
                     event_id="act:rp_assign:c-1:orders:m-1",
-                    kind=Kind.action,
+                    kind=RecordKind.action,
                     conversation_id="c-1",
                     payload_sha256="0" * 64,
                     action_type=ActionType.route,
@@ -555,7 +555,7 @@ async def _claimed(stage: Stage) -> Claim[Any]:
     [message] = [each.message for each in await _peeked(stage)]
     worker = stage.worker()
     claim = await patterns.EVENTS.claim(
-        stage.stores, worker._record(message, await worker.switchboard.position())
+        stage.stores, worker._build_record(message, await worker.flag_reader.read())
     )
     assert isinstance(claim, Claim)
     return claim

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast import Stores, add_indexes, stores_in_memory
-from skymarshal import SYSTEM
-from skymarshal.sample import sample
+from holdfast import Stores, add_indexes, open_memory_stores
+from skymarshal.demo.sample.loader import load_sample
+from skymarshal.system import SYSTEM
 
 
 @pytest.fixture(scope="session")
 def sample_stores() -> Iterator[Stores]:
     """The whole sample, in memory. Read only."""
-    stores = stores_in_memory(SYSTEM)
+    stores = open_memory_stores(SYSTEM)
     asyncio.run(_filled(stores, 1))
     yield stores
     asyncio.run(stores.close())
@@ -28,12 +28,12 @@ def sample_stores() -> Iterator[Stores]:
 @pytest.fixture
 def small_stores() -> Iterator[Stores]:
     """The sample with few others beside what the document names, in memory, to be written to."""
-    stores = stores_in_memory(SYSTEM)
+    stores = open_memory_stores(SYSTEM)
     asyncio.run(_filled(stores, 0.05))
     yield stores
     asyncio.run(stores.close())
 
 
 async def _filled(stores: Stores, scale: float) -> None:
-    await sample(stores, scale=scale)
+    await load_sample(stores, scale=scale)
     await add_indexes(stores, [index for index in SYSTEM.indexes if not index.default])

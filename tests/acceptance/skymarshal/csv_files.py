@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast import Entity, ImportReport, Stores, import_csv, open_stores
-from holdfast.settings import Settings
-from skymarshal import SYSTEM
-from skymarshal.imports import IMPORTS
-from skymarshal.model import Booking
+from holdfast.config.settings import Settings
+from skymarshal.api.csv_imports import IMPORTS
+from skymarshal.model.entities import Booking
+from skymarshal.system import SYSTEM
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Entity)

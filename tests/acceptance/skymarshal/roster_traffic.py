@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from holdfast import Stores
-from skymarshal import queries, roster
-from skymarshal.model import CrewAssignment, CrewDuty, CrewId, FlightId, RosterId
-from skymarshal.statuses import CrewPosition
+from skymarshal.domain.statuses import CrewPosition
+from skymarshal.model import queries, roster
+from skymarshal.model.entities import CrewAssignment, CrewDuty, CrewId, FlightId, RosterId
 
 FIRST_DUTY = datetime(2026, 1, 1, tzinfo=UTC)
 CREWS, FLIGHTS = 7, 5
@@ -72,7 +72,7 @@ class Traffic:
 
     async def _read(self, assignment: CrewAssignment) -> CrewAssignment | None:
         """The row as a reader finds it now, in whichever table is the one to read."""
-        if await roster.reads_from_new_table(self._stores):
+        if await roster.is_roster_switched(self._stores):
             get = CrewDuty.of(assignment.crew_id).get(assignment.duty_start, assignment.roster_id)
             duty = await self._stores.run(get.consistent())
             return None if duty is None else assignment_of(duty)
@@ -83,7 +83,7 @@ async def read_on(stores: Stores, stop: asyncio.Event, resting: CrewAssignment) 
     """Asks for the crew of a flight again and again; somebody whom nobody changes is always among them."""
     reads = 0
     while not stop.is_set():
-        crew = await queries.crew_rows(stores, resting.flight_id)
+        crew = await queries.get_crew_rows(stores, resting.flight_id)
         assert [each.crew_id for each in crew if each.roster_id == resting.roster_id] == [resting.crew_id]
         reads += 1
         await asyncio.sleep(0)

@@ -9,13 +9,22 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from holdfast import Entity, Operation, Stores, create_tables, stores_in_memory
+from holdfast import Entity, Operation, Stores, create_tables, open_memory_stores
 from holdfast.operations.tables import Scan
-from skymarshal import SYSTEM
-from skymarshal.decision import Choice, Decision, confirm
-from skymarshal.disruption import assess
-from skymarshal.impact import DisruptionAsked, Report
-from skymarshal.model import (
+from skymarshal.disruptions.assessment import assess
+from skymarshal.disruptions.decision import Choice, Decision, confirm
+from skymarshal.disruptions.report import DisruptionRequest, Report
+from skymarshal.domain.statuses import (
+    BaggageStatus,
+    BookingStatus,
+    CargoSpecialHandling,
+    CrewPosition,
+    CrewStatus,
+    LoadingStatus,
+    MelCategory,
+    WorkOrderStatus,
+)
+from skymarshal.model.entities import (
     AssignmentId,
     Bag,
     Booking,
@@ -34,17 +43,8 @@ from skymarshal.model import (
     WorkOrder,
     WorkOrderId,
 )
-from skymarshal.roster import begun_in_new_table, duty_of
-from skymarshal.statuses import (
-    BaggageStatus,
-    BookingStatus,
-    CargoSpecialHandling,
-    CrewPosition,
-    CrewStatus,
-    LoadingStatus,
-    MelCategory,
-    WorkOrderStatus,
-)
+from skymarshal.model.roster import build_switched_state, to_duty
+from skymarshal.system import SYSTEM
 
 R = TypeVar("R")
 
@@ -80,7 +80,7 @@ class Stage:
             for row in rows:
                 await self.stores.run(type(row).put(row))
                 if isinstance(row, CrewAssignment) and self._roster_moved:
-                    duty = duty_of(row)
+                    duty = to_duty(row)
                     await self.stores.run(type(duty).put(duty))
 
         asyncio.run(writing())
@@ -88,7 +88,7 @@ class Stage:
     def assess(self, kind: str, **asked: Any) -> Report:
         return asyncio.run(assess(self.stores, asked_for(kind, **asked)))
 
-    def confirm(self, asked: DisruptionAsked, choice: Choice) -> tuple[Report, Decision]:
+    def confirm(self, asked: DisruptionRequest, choice: Choice) -> tuple[Report, Decision]:
         return asyncio.run(confirm(self.stores, asked, choice))
 
     def dump(self) -> dict[str, list[Any]]:
@@ -96,20 +96,20 @@ class Stage:
         return asyncio.run(_dumped(self.stores))
 
 
-def asked_for(kind: str, **asked: Any) -> DisruptionAsked:
+def asked_for(kind: str, **asked: Any) -> DisruptionRequest:
     """A disruption of flight 1, known the evening before, unless told otherwise."""
     named = {} if "flight_number" in asked else {"flight_id": "1"}
-    return DisruptionAsked.model_validate({"kind": kind, "known_at": EVENING_BEFORE, **named, **asked})
+    return DisruptionRequest.model_validate({"kind": kind, "known_at": EVENING_BEFORE, **named, **asked})
 
 
 @contextmanager
 def staged(*rows: Entity, roster_moved: bool = True) -> Iterator[Stage]:
     """With the roster in its new table, unless told otherwise: then only the old one has rows."""
-    stores = stores_in_memory(SYSTEM)
+    stores = open_memory_stores(SYSTEM)
     try:
         asyncio.run(create_tables(stores, SYSTEM.tables))
         if roster_moved:
-            asyncio.run(_run(stores, begun_in_new_table(EVENING_BEFORE)))
+            asyncio.run(_run(stores, build_switched_state(EVENING_BEFORE)))
         stage = Stage(stores, roster_moved)
         stage.put(*rows)
         yield stage
@@ -117,7 +117,7 @@ def staged(*rows: Entity, roster_moved: bool = True) -> Iterator[Stage]:
         asyncio.run(stores.close())
 
 
-# --- what can be put on a stage ------------------------------------------------------------------------------------
+# --- what can be put on a stage -----------------------------------------------------------------------------
 
 
 def flight(

@@ -16,17 +16,17 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast import Entity, Stores
-from skymarshal.airports import airports
-from skymarshal.disruption import assess
-from skymarshal.impact import DisruptionAsked, Report
-from skymarshal.model import Bag, Booking, CargoAssignment, CrewAssignment, Flight, WorkOrder
-from skymarshal.statuses import (
+from skymarshal.disruptions.assessment import assess
+from skymarshal.disruptions.report import DisruptionRequest, Report
+from skymarshal.domain.airports import get_airports
+from skymarshal.domain.statuses import (
     BaggageStatus,
     BookingStatus,
     CrewPosition,
     LoadingStatus,
     WorkOrderStatus,
 )
+from skymarshal.model.entities import Bag, Booking, CargoAssignment, CrewAssignment, Flight, WorkOrder
 from tests.acceptance.skymarshal.stage import at, bag, booking, cargo, crew, flight, staged, work_order
 
 E = TypeVar("E", bound=Entity)
@@ -116,17 +116,17 @@ def _flight(draw: Random, number: int) -> Flight:
     )
 
 
-def _asked(draw: Random, everything: Everything) -> DisruptionAsked:
+def _asked(draw: Random, everything: Everything) -> DisruptionRequest:
     """A flight is as likely as it has bookings of people who have several, so that there is something to miss."""
-    several = Counter(each.passenger_id for each in everything.bookings if each.booking_status.holds_a_seat)
+    several = Counter(each.passenger_id for each in everything.bookings if each.booking_status.has_seat)
     connecting = [
         each.flight_id
         for each in everything.bookings
-        if several[each.passenger_id] > 1 and each.booking_status.holds_a_seat
+        if several[each.passenger_id] > 1 and each.booking_status.has_seat
     ]
     flight = everything.flights[draw.choice([*sorted(connecting), *sorted(everything.flights)])]
     kind = draw.choice(["delay", "delay", "cancel"])
-    return DisruptionAsked.model_validate(
+    return DisruptionRequest.model_validate(
         {
             "kind": kind,
             "flight_id": flight.flight_id,
@@ -154,7 +154,7 @@ def _found(report: Report) -> dict[str, Any]:
     }
 
 
-def _expected(everything: Everything, asked: DisruptionAsked) -> dict[str, Any]:
+def _expected(everything: Everything, asked: DisruptionRequest) -> dict[str, Any]:
     flight = everything.flights[asked.flight_id]  # type: ignore[index]
     here = [each for each in everything.bookings if each.flight_id == flight.flight_id]
     seated = [each for each in here if each.booking_status.value in SEATED]
@@ -188,7 +188,7 @@ def _expected(everything: Everything, asked: DisruptionAsked) -> dict[str, Any]:
     }
 
 
-def _missed(everything: Everything, asked: DisruptionAsked, flight: Flight, passenger: str) -> list[str]:
+def _missed(everything: Everything, asked: DisruptionRequest, flight: Flight, passenger: str) -> list[str]:
     """The flight right after this one in the passenger's plans, if it was within reach and no longer is."""
     mine = [
         everything.flights[each.flight_id]
@@ -216,7 +216,7 @@ def _missed(everything: Everything, asked: DisruptionAsked, flight: Flight, pass
 
 
 def _minutes_to_change(onward: Flight) -> int:
-    is_domestic = airports()[onward.origin].country == airports()[onward.destination].country
+    is_domestic = get_airports()[onward.origin].country == get_airports()[onward.destination].country
     return (CHANGE_TO_DOMESTIC if is_domestic else CHANGE_INTERNATIONAL)[onward.origin]
 
 

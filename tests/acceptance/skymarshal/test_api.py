@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast import stores_in_memory
-from holdfast.web import make_app, serving
-from skymarshal import SYSTEM
-from skymarshal.routes import PASSENGERS_MAX, routes
-from skymarshal.sample import sample
+from holdfast import open_memory_stores
+from holdfast.web import make_app, serve_in_thread
+from skymarshal.api.routes import MAX_PASSENGERS, build_routes
+from skymarshal.demo.sample.loader import load_sample
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.stage import DAY
 
 LATE: dict[str, Any] = {
@@ -30,10 +30,10 @@ KNOWN = "OZ69826352P"
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[httpx.Client]:
-    stores = stores_in_memory(SYSTEM)
-    asyncio.run(sample(stores))
-    app = make_app("SkyMarshal", "1", routes(stores.for_component("api")))
-    with serving(app) as url, httpx.Client(base_url=url, timeout=30) as client:
+    stores = open_memory_stores(SYSTEM)
+    asyncio.run(load_sample(stores))
+    app = make_app("SkyMarshal", "1", build_routes(stores.for_component("api")))
+    with serve_in_thread(app) as url, httpx.Client(base_url=url, timeout=30) as client:
         yield client
     asyncio.run(stores.close())
 
@@ -46,7 +46,7 @@ def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
     return told
 
 
-# --- questions -------------------------------------------------------------------------------------------------------
+# --- questions ----------------------------------------------------------------------------------------------
 
 
 def test_every_question_is_answered(api: httpx.Client) -> None:
@@ -88,7 +88,7 @@ def test_a_passengers_bookings_come_in_pages(api: httpx.Client) -> None:
     problem(api.get(path, params={"cursor": "nonsense"}), 400)
 
 
-# --- one disruption ----------------------------------------------------------------------------------------------------
+# --- one disruption -----------------------------------------------------------------------------------------
 
 
 def test_a_disruption_is_assessed_in_one_call_and_nothing_is_decided(api: httpx.Client) -> None:
@@ -124,7 +124,7 @@ def test_a_disruption_is_confirmed_once_and_a_repeat_says_so(api: httpx.Client) 
     assert "decide again" in told["detail"]
 
 
-# --- asked wrongly -------------------------------------------------------------------------------------------------------
+# --- asked wrongly ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_part_that_cannot_be_used_is_pointed_at(api: httpx.Client, path: str, 
         ({"kind": "swap", "swap_to": "boat"}, 422, "swap_to"),
         ({"kind": "swap", "swap_to": "A6-XYZ"}, 404, "A6-XYZ"),
         ({"surprise": 1}, 422, "surprise"),
-        ({"confirm": {"option": "teleport", "decided_by": "me"}}, 400, "were proposed"),
+        ({"confirm": {"option": "teleport", "decided_by": "me"}}, 400, "those proposed"),
         ({"confirm": {"option": "delay"}}, 422, "decided_by"),
         ({"confirm": {"option": "delay", "decided_by": ""}}, 422, "decided_by"),
     ],
@@ -208,10 +208,10 @@ def test_a_malformed_body_is_a_problem(api: httpx.Client, body: bytes) -> None:
 
 
 def test_too_many_passengers_at_once_are_refused_with_the_most_there_may_be(api: httpx.Client) -> None:
-    most = [f"P{n}" for n in range(PASSENGERS_MAX)]
+    most = [f"P{n}" for n in range(MAX_PASSENGERS)]
     assert api.get("/passengers", params={"id": most}).status_code == 200
     told = problem(api.get("/passengers", params={"id": [*most, "one more"]}), 400)
-    assert "ask for 500 at most" in told["detail"]
+    assert "expected at most 500" in told["detail"]
 
 
 @pytest.mark.parametrize("path", ["/flights/{}", "/passengers/{}/bookings", "/bookings/{}/baggage"])
@@ -221,15 +221,15 @@ def test_a_key_longer_than_a_table_takes_is_a_problem_and_no_failure(api: httpx.
     problem(answer, answer.status_code)
 
 
-# --- the description ---------------------------------------------------------------------------------------------------
+# --- the description ----------------------------------------------------------------------------------------
 
 
 def test_the_description_covers_every_route_with_its_problems(api: httpx.Client) -> None:
     described = api.get("/openapi.json").json()["paths"]
-    stores = stores_in_memory(SYSTEM)
+    stores = open_memory_stores(SYSTEM)
     declared = {
         (route.path, method.lower())  # type: ignore[attr-defined]
-        for router in routes(stores)
+        for router in build_routes(stores)
         for route in router.routes
         for method in route.methods  # type: ignore[attr-defined]
     }

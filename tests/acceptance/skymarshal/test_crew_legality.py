@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.guarantees.migration import migrate
-from skymarshal.impact import CrewHit, Report
-from skymarshal.roster import CREW_ROSTER_V2
-from skymarshal.statuses import CrewPosition, CrewStatus
+from holdfast.guarantees.table_migration import migrate
+from skymarshal.disruptions.report import CrewHit, Report
+from skymarshal.domain.statuses import CrewPosition, CrewStatus
+from skymarshal.model.roster import CREW_ROSTER_V2
 from tests.acceptance.skymarshal.stage import TOLD, Stage, at, crew, flight, staged
 
 # Reports at 00:45 UTC, 04:45 in Abu Dhabi: with two pilots the flight duty period may be 10 hours (Table B), and 2
@@ -37,7 +37,7 @@ def test_a_broken_limit_names_the_paragraph_and_by_how_much() -> None:
     with staged(SHORT, CAPTAIN) as stage:
         report = stage.assess("delay", delay_minutes=241)
     assert hit(report).violations == [
-        "Flight duty period 12:01 h where 10:00 h is the limit (14 CFR 117.13(a), Table B), off by 2:01 h."
+        "Flight duty period 12:01 h, limit 10:00 h (14 CFR 117.13(a), Table B), off by 2:01 h."
     ]
     assert report.crew.rules == "FAR 117 for pilots, FAR 121.467 for cabin crew"
 
@@ -72,7 +72,7 @@ def test_a_delay_that_cuts_the_rest_before_the_next_duty_is_found(minutes: int, 
     with staged(SHORT, CAPTAIN, *next_day) as stage:
         member = hit(stage.assess("delay", delay_minutes=minutes))
     assert member.is_legal is is_legal
-    told = "Rest before duty 9:59 h where 10:00 h is the limit (14 CFR 117.25(e)), off by 0:01 h."
+    told = "Rest before duty 9:59 h, limit 10:00 h (14 CFR 117.25(e)), off by 0:01 h."
     assert member.violations == ([] if is_legal else [told])
 
 
@@ -90,7 +90,7 @@ def test_a_late_first_sector_makes_the_whole_duty_longer() -> None:
         at_limit = stage.assess("delay", delay_minutes=16 * 60 - planned + swallowed)
         beyond = stage.assess("delay", delay_minutes=16 * 60 - planned + swallowed + 1)
     assert hit(at_limit).is_legal
-    assert hit(beyond).violations[0].startswith("Flight duty period 16:01 h where 14:00 h is the limit")
+    assert hit(beyond).violations[0].startswith("Flight duty period 16:01 h, limit 14:00 h")
     assert not hit(beyond).is_legal
 
 
@@ -114,7 +114,7 @@ def test_a_late_first_sector_is_carried_to_the_sectors_after_it_however_the_duty
         at_limit = hit(stage.assess("delay", delay_minutes=3 * 60 + 45))
         beyond = hit(stage.assess("delay", delay_minutes=3 * 60 + 46))
     assert (at_limit.is_legal, beyond.is_legal) == (True, False)
-    assert beyond.violations[0].startswith("Flight duty period 15:01 h where 13:00 h is the limit")
+    assert beyond.violations[0].startswith("Flight duty period 15:01 h, limit 13:00 h")
 
 
 def test_a_short_delay_is_swallowed_on_the_ground_between_two_sectors() -> None:
@@ -140,11 +140,11 @@ def test_before_the_roster_has_moved_nobody_is_called_legal_whose_other_duties_a
         moved = stage.assess("delay", delay_minutes=60)
     assert (report.crew.history_known, report.crew.illegal, report.crew.unknown) == (False, 0, 1)
     assert (hit(report).is_legal, hit(report).violations) == (None, [])
-    assert "history is not known" in (hit(report).unchecked or "")
+    assert "history is unknown" in (hit(report).unchecked or "")
     assert any("holdfast migrate skymarshal crew-roster-v2" in each for each in report.problems)
     late = next(each for each in report.options.proposed if each.id == "delay")
     assert late.assumptions[-1] == (
-        "That 1 of the crew may fly so late is assumed: their duty histories are not known."
+        "Assumes that 1 crew member(s) with unknown duty history may fly so late."
     )
     # What this flight alone breaks is certain.
     assert (hit(broken).is_legal, hit(broken).unchecked) == (False, None)
@@ -207,9 +207,9 @@ def test_somebody_on_standby_in_the_same_position_lifts_the_blocker_of_calling_o
     )
     captain = crew("R3", "125", CrewPosition.CAPTAIN, at(0, 45), at(9, 15), status=CrewStatus.STANDBY)
     with staged(SHORT, CAPTAIN, first_officer) as stage:
-        assert _blockers(stage, "re-crew") == ["1 of the crew are out of hours and 0 stand by."]
+        assert _blockers(stage, "re-crew") == ["1 crew member(s) out of hours, 0 on standby."]
         stage.put(captain)
         assert _blockers(stage, "re-crew") == []
         assert _blockers(stage, "delay") == [
-            "1 of the crew would break a duty or rest limit; call out others."
+            "1 crew member(s) would break a duty or rest limit; call out others."
         ]

@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast import Entity, Stores
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.operations.tables import DeleteTable, PutItem
-from skymarshal import SYSTEM, patterns
-from skymarshal.impact import Derived, DisruptionAsked, Report, Section
-from skymarshal.model import baggage
-from skymarshal.roster import duty_of
-from skymarshal.statuses import (
+from skymarshal.disruptions.report import DerivedSection, DisruptionRequest, Report, Section
+from skymarshal.domain.statuses import (
     BaggageStatus,
     BookingStatus,
     CargoSpecialHandling,
@@ -24,6 +21,10 @@ from skymarshal.statuses import (
     MelCategory,
     WorkOrderStatus,
 )
+from skymarshal.model import patterns
+from skymarshal.model.entities import baggage
+from skymarshal.model.roster import to_duty
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.stage import (
     DAY,
     EVENING_BEFORE,
@@ -71,7 +72,7 @@ def missed(report: Report) -> dict[str, list[str]]:
     }
 
 
-# --- passengers and their connections ------------------------------------------------------------------------------
+# --- passengers and their connections -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -97,13 +98,13 @@ def test_a_missed_connection_tells_what_there_was_and_what_is_needed() -> None:
         report = stage.assess("delay", delay_minutes=11)
     (lost,) = next(hit for hit in report.passengers.ranked if hit.passenger_id == "ANN").missed_connections
     assert (lost.airport, lost.minutes_available, lost.minutes_needed) == ("LHR", 89, 90)
-    assert lost.told == "89 minutes at LHR for EY6411, and 90 are needed."
+    assert lost.told == "89 minutes at LHR for EY6411, 90 are needed."
 
 
 @pytest.mark.parametrize(
     ("kind", "asked", "told"),
     [
-        ("delay", {"delay_minutes": 240}, "EY6411 leaves LHR 140 minutes before EY11 is there."),
+        ("delay", {"delay_minutes": 240}, "EY6411 leaves LHR 140 minutes before EY11 arrives."),
         ("cancel", {}, "EY11 does not fly, so EY6411 from LHR is lost."),
     ],
 )
@@ -206,7 +207,7 @@ def test_a_swap_to_a_smaller_aircraft_denies_boarding_to_those_who_do_not_fit() 
     assert enough.passengers.denied_boarding == 0
 
 
-# --- cargo ---------------------------------------------------------------------------------------------------------
+# --- cargo --------------------------------------------------------------------------------------------------
 
 
 def test_cargo_comes_in_the_order_in_which_it_suffers() -> None:
@@ -233,7 +234,7 @@ def test_cargo_comes_in_the_order_in_which_it_suffers() -> None:
     }
 
 
-# --- maintenance and rotation ------------------------------------------------------------------------------------------
+# --- maintenance and rotation -------------------------------------------------------------------------------
 
 
 def test_open_work_names_the_staff_on_shift_when_the_disruption_becomes_known() -> None:
@@ -285,7 +286,7 @@ def test_a_cancelled_flight_leaves_the_next_ones_elsewhere_without_an_aircraft()
     assert [(each.flight_number, each.has_no_aircraft) for each in hit] == [("EY12", True), ("EY454", False)]
 
 
-# --- traces, and what is left alone --------------------------------------------------------------------------------------
+# --- traces, and what is left alone -------------------------------------------------------------------------
 
 
 def sections(report: Report) -> dict[str, Section]:
@@ -299,12 +300,12 @@ def test_every_figure_is_traced_to_the_pattern_that_read_it_and_the_traces_sum_u
 ) -> None:
     report = Stage(sample_stores).assess(kind, **TOLD[kind])
     traces = [trace for section in sections(report).values() for trace in section.traces]
-    assert all(SYSTEM.pattern(trace.pattern).purpose == trace.purpose for trace in traces)
+    assert all(SYSTEM.get_pattern(trace.pattern).purpose == trace.purpose for trace in traces)
     assert sum(trace.requests for trace in traces) == report.requests
     assert sum(trace.items_read for trace in traces) == report.items_read
     assert sum(trace.read_units for trace in traces) == report.read_units
     for name, section in sections(report).items():
-        derived_from = section.derived_from if isinstance(section, Derived) else []
+        derived_from = section.derived_from if isinstance(section, DerivedSection) else []
         assert section.traces or derived_from, f"{name} says not where it comes from"
         assert set(derived_from) <= sections(report).keys()
 
@@ -345,7 +346,7 @@ def test_the_flight_of_the_document_has_what_the_document_says(sample_stores: St
     assert (section.traces[0].items_read, section.count) == (23, 22)
 
 
-# --- what cannot be assessed ------------------------------------------------------------------------------------------
+# --- what cannot be assessed --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -354,8 +355,8 @@ def test_the_flight_of_the_document_has_what_the_document_says(sample_stores: St
         ({"flight_id": "404"}, NotFound, "There is no flight with the id '404'"),
         ({"flight_number": "EY999", "day": DAY}, NotFound, "No flight EY999 departs on 2026-01-30"),
         ({"flight_number": "EY11", "day": date(2026, 1, 31)}, NotFound, "departs on 2026-01-31"),
-        ({"delay_code": "ZZZ"}, InvalidRequest, "The delay code 'ZZZ' is not one of IATA's"),
-        ({"kind": "swap", "swap_to": "A6-XYZ"}, NotFound, "There is no aircraft A6-XYZ in the fleet"),
+        ({"delay_code": "ZZZ"}, InvalidRequest, "Invalid delay code 'ZZZ': expected an IATA"),
+        ({"kind": "swap", "swap_to": "A6-XYZ"}, NotFound, "Aircraft A6-XYZ is not in the fleet"),
     ],
 )
 def test_refuses_what_is_not_there_and_says_what_to_do(
@@ -381,21 +382,21 @@ def test_a_flight_to_an_airport_that_the_table_has_not_is_refused_with_the_remed
         ({"kind": "cancel", "flight_id": "1", "flight_number": "EY11", "day": DAY}, "name the flight"),
         ({"kind": "delay", "flight_id": "1"}, "a delay needs delay_minutes"),
         ({"kind": "swap", "flight_id": "1"}, "a swap needs swap_to"),
-        ({"kind": "cancel", "flight_id": "1", "swap_to": "A6-BLA"}, "swap_to belongs to a swap"),
+        ({"kind": "cancel", "flight_id": "1", "swap_to": "A6-BLA"}, "swap_to is only allowed with kind swap"),
         ({"kind": "delay", "flight_id": "1", "delay_minutes": 72 * 60 + 1}, "less than or equal"),
         ({"kind": "cancel", "flight_id": "1", "known_at": "2026-01-30T00:00:00"}, "timezone"),
     ],
 )
 def test_refuses_a_disruption_that_is_told_in_part(asked: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        DisruptionAsked.model_validate(asked)
+        DisruptionRequest.model_validate(asked)
 
 
 def test_rows_that_cannot_be_are_left_out_and_named_and_the_rest_is_told() -> None:
     captain = crew("R1", "123", CrewPosition.CAPTAIN, at(1), at(10))
     with staged(flight(), booking("B1", "ANN"), bag("0607000001", "B1"), captain) as stage:
-        duty = duty_of(crew("R2", "124", CrewPosition.FIRST_OFFICER, at(1), at(10))).to_item()
-        other = duty_of(crew("R3", "123", CrewPosition.CAPTAIN, at(-30), at(-20), "9")).to_item()
+        duty = to_duty(crew("R2", "124", CrewPosition.FIRST_OFFICER, at(1), at(10))).to_item()
+        other = to_duty(crew("R3", "123", CrewPosition.CAPTAIN, at(-30), at(-20), "9")).to_item()
         strange = bag("0607000002", "B1").to_item()
         for table, item in (
             ("CrewRoster_v2", duty | {"duty_end": "2026-01-30T00:00:00Z"}),
@@ -409,7 +410,7 @@ def test_rows_that_cannot_be_are_left_out_and_named_and_the_rest_is_told() -> No
     assert report.bags.count == 1
     assert len(report.problems) == 3
     told = " ".join(report.problems)
-    assert all(each in told for each in ("R2", "R3", "0607000002", "duty_end", "baggage_status", "Left out"))
+    assert all(each in told for each in ("R2", "R3", "0607000002", "duty_end", "baggage_status", "Skipped"))
 
 
 def test_a_disruption_told_after_the_flight_has_gone_is_a_problem_and_no_option_flies_before_it() -> None:
@@ -419,7 +420,7 @@ def test_a_disruption_told_after_the_flight_has_gone_is_a_problem_and_no_option_
     assert "give known_at" in report.problems[0]
     assert in_time.problems == []
     proposed = {each.id: each for each in report.options.proposed}
-    assert proposed["delay"].blockers[0].startswith("It would have left at 30 Jan 2026 03:00Z")
+    assert proposed["delay"].blockers[0].startswith("The new departure, 30 Jan 2026 03:00Z")
     assert [each for each in proposed if each.startswith("swap")] == []
     assert next(each for each in in_time.options.proposed if each.id == "delay").blockers == []
 

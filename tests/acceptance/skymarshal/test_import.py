@@ -20,14 +20,15 @@ from holdfast import (
     create_tables,
     export_csv,
     import_csv,
+    open_memory_stores,
     open_stores,
-    stores_in_memory,
 )
 from holdfast.cli import main
-from holdfast.errors import InvalidRequest, NotFound, SettingsError
-from skymarshal import SYSTEM, patterns
-from skymarshal.imports import IMPORTS
-from skymarshal.model import (
+from holdfast.core.errors import InvalidRequest, NotFound, SettingsError
+from skymarshal.api.csv_imports import IMPORTS
+from skymarshal.domain.statuses import BaggageStatus, BookingStatus, CrewPosition
+from skymarshal.model import patterns
+from skymarshal.model.entities import (
     Bag,
     Booking,
     CargoAssignment,
@@ -39,7 +40,7 @@ from skymarshal.model import (
     MaintenanceShift,
     bookings,
 )
-from skymarshal.statuses import BaggageStatus, BookingStatus, CrewPosition
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.csv_files import (
     HEADER,
     done,
@@ -57,12 +58,12 @@ REAL_DATA = (
 
 @pytest.fixture
 def stores() -> Iterable[Stores]:
-    made = stores_in_memory(SYSTEM)
+    made = open_memory_stores(SYSTEM)
     yield made
     asyncio.run(made.close())
 
 
-# --- what is accepted --------------------------------------------------------------------------------------------
+# --- what is accepted ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("SM-34")
@@ -162,7 +163,7 @@ def test_a_file_in_another_encoding_is_read_when_it_is_named(stores: Stores, tmp
 
     assert (refused.written, read.written, read.rejected) == (0, 1, 0)
     assert not (tmp_path / "rows.csv.rejects.csv").exists()
-    with pytest.raises(SettingsError, match="There is no encoding 'klingon'"):
+    with pytest.raises(SettingsError, match="Unknown encoding 'klingon'"):
         imported(stores, "Passengers", file, encoding="klingon")
 
 
@@ -192,7 +193,7 @@ def test_what_was_exported_is_imported_as_it_was(sample_stores: Stores, tmp_path
     rows = done(export_csv(sample_stores, entity, file))
 
     async def there_again() -> tuple[ImportReport, list[Any]]:
-        async with stores_in_memory(SYSTEM) as other:
+        async with open_memory_stores(SYSTEM) as other:
             report = await import_csv(other, IMPORTS[table], file)
             found = await other.all(entity.scan(reason="all of it"))
             return report, [each.to_item() for each in found]
@@ -206,13 +207,13 @@ def _sorted(items: Iterable[Any]) -> list[Any]:
     return sorted(items, key=lambda item: json.dumps(item, default=str, sort_keys=True))
 
 
-# --- what is refused ---------------------------------------------------------------------------------------------
+# --- what is refused ----------------------------------------------------------------------------------------
 
 WRONG = [
     ("Bookings", HEADER, "1,OZ1,1,Perhaps", "booking_status is 'Perhaps': it should be 'Confirmed'"),
-    ("Bookings", HEADER, ",OZ1,1,OK", "booking_id is empty, and a Booking cannot be without it"),
-    ("Bookings", HEADER, "1,OZ1,1", "The row has 3 cells, and the first line 4"),
-    ("Bookings", HEADER, "1,OZ1,1,OK,more", "The row has 5 cells, and the first line 4"),
+    ("Bookings", HEADER, ",OZ1,1,OK", "booking_id is empty, but Booking requires it"),
+    ("Bookings", HEADER, "1,OZ1,1", "The row has 3 cells, but the header has 4"),
+    ("Bookings", HEADER, "1,OZ1,1,OK,more", "The row has 5 cells, but the header has 4"),
     (
         "Bookings",
         HEADER.replace("\n", ",bags\n"),
@@ -223,19 +224,19 @@ WRONG = [
         "Bookings",
         HEADER.replace("\n", ",pnr\n"),
         "1,OZ1,1,OK,YNG4",
-        "pnr: The booking reference 'YNG4' is not 6",
+        "pnr: Invalid booking reference 'YNG4': expected 6",
     ),
     (
         "Baggage",
         "tag,booking_id,location,status\n",
         "060712345,1,AUH,LOADED",
-        "baggage_tag: The bag tag '060712345' is not 10 digits",
+        "baggage_tag: Invalid bag tag '060712345': expected 10 digits",
     ),
     (
         "Baggage",
         "tag,booking_id,location,status\n",
         "0607123456,1,Abu Dhabi,LOADED",
-        "current_location: The airport 'Abu Dhabi' is not an IATA code",
+        "current_location: Invalid airport 'Abu Dhabi': expected an IATA code",
     ),
     (
         "CargoFlightAssignments",
@@ -247,13 +248,13 @@ WRONG = [
         "Flights",
         "flight_id,flight,from,to,std,sta,tail,type\n",
         "9,EY11,AUH,LHR,2026-01-30 06:00,2026-01-30T09:40:00Z,A6-APA,A388",
-        "scheduled_departure is '2026-01-30 06:00': it does not say its zone; end it with Z for UTC",
+        "scheduled_departure is '2026-01-30 06:00': it has no time zone; end it with Z for UTC",
     ),
     (
         "Flights",
         "flight_id,flight,from,to,std,sta,tail,type\n",
         "9,EY11,AUH,LHR,30.1.2026,2026-01-30T09:40:00Z,A6-APA,A388",
-        "scheduled_departure is '30.1.2026': it should be a time in ISO 8601",
+        "scheduled_departure is '30.1.2026': it should be an ISO 8601 time",
     ),
     (
         "Flights",
@@ -265,7 +266,7 @@ WRONG = [
         "Flights",
         "flight_id,flight,from,to,std,sta,tail,type\n",
         "9,EY11,AUH,OMAA,2026-01-30T02:00:00Z,2026-01-30T09:40:00Z,A6-APA,A388",
-        "the flight goes from AUH to AUH, the same airport",
+        "origin and destination are both AUH: expected two different airports",
     ),
     (
         "Flights",
@@ -311,7 +312,7 @@ WRONG = [
         "Flights",
         "flight_id,flight,from,to,std,sta,tail,type\n",
         "9,EYE,AUH,LHR,2026-01-30T02:00:00Z,2026-01-30T09:40:00.5Z,A6-APA,A388",
-        "flight_number: The flight number 'EYE' is not a carrier",
+        "flight_number: Invalid flight number 'EYE': expected a carrier",
     ),
     (
         "MaintenanceRoster",
@@ -368,7 +369,7 @@ def test_of_two_rows_with_one_key_the_first_is_taken_and_the_other_told(
     report = imported(stores, "Bookings", file)
 
     assert (report.written, report.rejected, report.duplicates) == (2, 1, 1)
-    assert "The row has the booking_id '1' of line 2" in reasons(report)[4]
+    assert "The row repeats the key of line 2: booking_id '1'" in reasons(report)[4]
     assert {str(each.booking_id): each.passenger_id for each in everything(stores, Booking)}["1"] == "OZ1"
 
 
@@ -404,12 +405,12 @@ def test_a_key_that_the_store_refuses_does_not_take_its_neighbours_with_it(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"", "is empty: its first line must name the columns"),
-        (b"\n\n  \n", "is empty: its first line must name the columns"),
+        (b"", "is empty: expected a header line with the column names"),
+        (b"\n\n  \n", "is empty: expected a header line with the column names"),
         (b"a,b,c\n1,2,3\n", "has no column for booking_id, passenger_id, flight_id, booking_status"),
         (b"booking_id,flight_id\n", "has no column for passenger_id, booking_status"),
         (b"booking_id,passenger_id,pax_id,flight_id,status\n", "has two columns for passenger_id"),
-        ("booking_id,x\n".encode("utf-16"), "is in UTF-16: save it as UTF-8"),
+        ("booking_id,x\n".encode("utf-16"), "UTF-16. Save it as UTF-8"),
         (bytes(range(256)) * 10, "has no column for"),
     ],
 )
@@ -423,14 +424,14 @@ def test_a_file_that_cannot_be_meant_is_refused_whole(
 
 
 def test_a_file_that_is_not_there_is_told(stores: Stores, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="Reading .* failed"):
         imported(stores, "Bookings", tmp_path / "none.csv")
     file = written(tmp_path, HEADER)
     with pytest.raises(SettingsError, match="is the file to import"):
         imported(stores, "Bookings", file, rejects=file)
 
 
-# --- the command -------------------------------------------------------------------------------------------------
+# --- the command --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -456,9 +457,9 @@ def test_the_command_imports_and_says_what_became_of_the_rows(
     assert command("import", "skymarshal", "Bookings", "rows.csv") == 0
 
     told = capsys.readouterr().out
-    assert "3 rows of rows.csv: 1 are in Bookings, 2 were refused." in told
-    assert "1 of those refused have the key of an earlier row." in told
-    assert "were left out: colour." in told
+    assert "3 rows of rows.csv: 1 written to Bookings, 2 rejected." in told
+    assert "Rejected rows with the key of an earlier row: 1." in told
+    assert "were ignored: colour." in told
     assert "rows.csv.rejects.csv" in told
     assert len(in_file(in_a_folder / "data" / "tables.db")) == 1
 
@@ -496,10 +497,10 @@ def test_rejects_fail_the_command_only_when_strict_or_when_nothing_else_is_left(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("nosystem", "Bookings", "rows.csv"), "There is no system 'nosystem'"),
+        (("nosystem", "Bookings", "rows.csv"), "System 'nosystem' is not installed"),
         (("skymarshal", "Bokings", "rows.csv"), "has no table 'Bokings'"),
-        (("skymarshal", "Disruptions", "rows.csv"), "has no import for Disruptions: it has one for"),
-        (("skymarshal", "Bookings", "none.csv"), "none.csv cannot be read"),
+        (("skymarshal", "Disruptions", "rows.csv"), "has no import for Disruptions; it has imports for"),
+        (("skymarshal", "Bookings", "none.csv"), "Reading none.csv failed"),
     ],
 )
 def test_a_command_that_cannot_be_done_says_why(
@@ -519,7 +520,7 @@ def test_tables_in_memory_are_no_place_to_import_to(
     written(in_a_folder, HEADER)
 
     assert command("import", "skymarshal", "Bookings", "rows.csv") == 1
-    assert "ends with this command" in capsys.readouterr().err
+    assert "lost when this command ends" in capsys.readouterr().err
 
 
 def test_the_export_command_writes_what_the_import_command_reads(
@@ -545,7 +546,7 @@ def test_export_tells_of_a_table_that_is_not_there(stores: Stores, tmp_path: Pat
     assert done(export_csv(stores, Booking, tmp_path / "out.csv")) == 0
 
 
-# --- what was changed here since ---------------------------------------------------------------------------------
+# --- what was changed here since ----------------------------------------------------------------------------
 
 ONE_FLIGHT = "flight_id,flight,from,to,std,sta,tail,type\n1,EY11,AUH,LHR,2026-01-30T02:00Z,2026-01-30T09:40Z,A6-APA,A388\n"
 
@@ -605,10 +606,12 @@ def test_the_command_tells_what_was_kept(in_a_folder: Path, capsys: pytest.Captu
     capsys.readouterr()
 
     assert command("import", "skymarshal", "Flights", "rows.csv") == 0
-    assert "1 were kept as they are in Flights" in capsys.readouterr().out
+    assert (
+        "Rows of Flights kept, because they are newer than those in the file: 1." in capsys.readouterr().out
+    )
 
 
-# --- real data ---------------------------------------------------------------------------------------------------
+# --- real data ----------------------------------------------------------------------------------------------
 
 needs_real_data = pytest.mark.skipif(
     not REAL_DATA.is_dir(), reason="needs real data: set HOLDFAST_REAL_DATA to a folder with skymarshal/"
@@ -648,4 +651,4 @@ def test_real_airfields_without_an_iata_code_are_refused(stores: Stores, tmp_pat
 
     assert report.written == sum(code.isalpha() for code in codes)
     assert report.rejected == len(codes) - report.written > 0
-    assert all("is not an IATA code of 3 letters" in each for each in reasons(report).values())
+    assert all("expected an IATA code of 3 letters" in each for each in reasons(report).values())

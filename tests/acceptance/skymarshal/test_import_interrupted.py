@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Importer, Stores, import_csv, stores_in_memory
-from holdfast.errors import InvalidRequest, SettingsError, StoreFull
-from holdfast.runtime import importing
+from holdfast import Importer, Stores, import_csv, open_memory_stores
+from holdfast.core.errors import InvalidRequest, SettingsError, StoreFull
+from holdfast.runtime.csv_io import importer
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.server import running_server
-from skymarshal import SYSTEM
-from skymarshal.imports import IMPORTS
-from skymarshal.model import Booking
+from skymarshal.api.csv_imports import IMPORTS
+from skymarshal.model.entities import Booking
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.csv_files import (
     HEADER,
     done,
@@ -64,7 +64,7 @@ def _many(tmp_path: Path, rows: int = 3_500) -> Path:
 
 def test_an_interrupted_import_goes_on_and_tells_as_if_nothing_had_happened(tmp_path: Path) -> None:
     file = _many(tmp_path)
-    whole, parts = stores_in_memory(SYSTEM), stores_in_memory(SYSTEM)
+    whole, parts = open_memory_stores(SYSTEM), open_memory_stores(SYSTEM)
     expected = imported(whole, "Bookings", file)
     told = (tmp_path / "rows.csv.rejects.csv").read_bytes()
 
@@ -81,19 +81,19 @@ def test_an_interrupted_import_goes_on_and_tells_as_if_nothing_had_happened(tmp_
 
 
 def test_what_was_written_before_the_interruption_is_not_written_again(tmp_path: Path) -> None:
-    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    file, stores = _many(tmp_path), open_memory_stores(SYSTEM)
     _interrupted(stores, file, batches=90)
 
-    with stores.metered() as meter:
+    with stores.meter_usage() as meter:
         report = imported(stores, "Bookings", file)
 
-    batches = meter.of_pattern("IN1").usages
+    batches = meter.filter_by_pattern("IN1").usages
     assert report.written - report.resumed <= 25 * len(batches) < report.written
 
 
 @pytest.mark.parametrize("change", [b"OZX,", b"OZX longer,", b"X,"])
 def test_a_file_that_changed_since_is_refused_until_it_is_begun_anew(tmp_path: Path, change: bytes) -> None:
-    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    file, stores = _many(tmp_path), open_memory_stores(SYSTEM)
     _interrupted(stores, file, batches=90)
     before = everything(stores, Booking)
     file.write_bytes(file.read_bytes().replace(b"OZ5,", change, 1))
@@ -107,7 +107,7 @@ def test_a_file_that_changed_since_is_refused_until_it_is_begun_anew(tmp_path: P
 
 
 def test_a_file_that_was_cut_since_is_refused_too(tmp_path: Path) -> None:
-    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    file, stores = _many(tmp_path), open_memory_stores(SYSTEM)
     _interrupted(stores, file, batches=90)
     file.write_bytes(file.read_bytes()[:5_000])
 
@@ -116,8 +116,8 @@ def test_a_file_that_was_cut_since_is_refused_too(tmp_path: Path) -> None:
 
 
 def test_a_table_that_was_made_anew_gets_everything(tmp_path: Path) -> None:
-    file, other = _many(tmp_path), stores_in_memory(SYSTEM)
-    _interrupted(stores_in_memory(SYSTEM), file, batches=90)
+    file, other = _many(tmp_path), open_memory_stores(SYSTEM)
+    _interrupted(open_memory_stores(SYSTEM), file, batches=90)
 
     report = imported(other, "Bookings", file)
 
@@ -126,15 +126,15 @@ def test_a_table_that_was_made_anew_gets_everything(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_place_is_not_gone_on_from(tmp_path: Path) -> None:
-    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    file, stores = _many(tmp_path), open_memory_stores(SYSTEM)
     _interrupted(stores, file, batches=90)
 
-    assert imported(stores, "Bookings", file, place="elsewhere").resumed == 0
+    assert imported(stores, "Bookings", file, location="elsewhere").resumed == 0
 
 
 def test_a_row_that_the_store_refused_is_told_again_after_an_interruption(tmp_path: Path) -> None:
     long = "k" * 3000
-    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    file, stores = _many(tmp_path), open_memory_stores(SYSTEM)
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace(HEADER, f"{HEADER}{long},OZ,1,OK\n") + f"{long},OZ,1,OK\n", encoding="utf-8")
     _interrupted(stores, file, batches=90 + 26)
@@ -142,23 +142,23 @@ def test_a_row_that_the_store_refused_is_told_again_after_an_interruption(tmp_pa
     told = reasons(imported(stores, "Bookings", file))
 
     assert "The store refused the row" in told[2]
-    assert "The row has the booking_id" in told[3502]
+    assert "The row repeats the key" in told[3502]
 
 
 def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
-    stores = stores_in_memory(SYSTEM)
+    stores = open_memory_stores(SYSTEM)
     file = written(tmp_path, HEADER + "1,OZ1,1,OK\n")
 
-    with pytest.raises(SettingsError, match="name a place for the rejects"):
+    with pytest.raises(SettingsError, match="choose a writable path for the rejects"):
         imported(stores, "Bookings", file, rejects=tmp_path / "missing" / "rejects.csv")
     file = written(tmp_path, HEADER + "1,OZ1,1,Perhaps\n")
-    with pytest.raises(SettingsError, match="cannot be written"):
+    with pytest.raises(SettingsError, match="Writing the rejects file"):
         imported(stores, "Bookings", file, rejects=tmp_path / "missing" / "rejects.csv")
 
 
 def test_a_checkpoint_that_cannot_be_read_is_a_beginning(tmp_path: Path) -> None:
-    file, stores = _many(tmp_path, 100), stores_in_memory(SYSTEM)
-    (tmp_path / ("rows.csv.rejects.csv" + importing.CHECKPOINT_SUFFIX)).write_text("[1, 2")
+    file, stores = _many(tmp_path, 100), open_memory_stores(SYSTEM)
+    (tmp_path / ("rows.csv.rejects.csv" + importer.CHECKPOINT_SUFFIX)).write_text("[1, 2")
 
     assert imported(stores, "Bookings", file).resumed == 0
 
@@ -166,16 +166,18 @@ def test_a_checkpoint_that_cannot_be_read_is_a_beginning(tmp_path: Path) -> None
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from holdfast import import_csv, installed_system, open_stores
+from holdfast import import_csv, load_system, open_stores
 
 async def run():
-    system = installed_system("skymarshal")
+    system = load_system("skymarshal")
     tables = Path(sys.argv[2])
     def progress(done, total):
         if Path(sys.argv[1] + ".rejects.csv.resume").exists():
             print(done, flush=True)
     async with open_stores(system) as stores:
-        await import_csv(stores, system.imports["Bookings"], Path(sys.argv[1]), place=str(tables), progress=progress)
+        await import_csv(
+            stores, system.imports["Bookings"], Path(sys.argv[1]), location=str(tables), progress=progress
+        )
 
 asyncio.run(run())
 """
@@ -210,7 +212,7 @@ def test_an_import_killed_with_9_loses_and_repeats_nothing(tmp_path: Path, stret
 
     report = json.loads(again.stdout)
     assert report["resumed"] >= 1_000
-    clean = stores_in_memory(SYSTEM)
+    clean = open_memory_stores(SYSTEM)
     expected = imported(clean, "Bookings", file, rejects=tmp_path / "clean.csv")
     assert (report["rows"], report["written"]) == (expected.rows, expected.written)
     assert (report["rejected"], report["duplicates"]) == (expected.rejected, expected.duplicates)

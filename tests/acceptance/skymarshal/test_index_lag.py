@@ -14,9 +14,10 @@ import pytest
 from holdfast import Stores, create_tables
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import Faults, open_tables
-from skymarshal import SYSTEM, patterns, queries
-from skymarshal.model import BookingId, FlightId
-from skymarshal.statuses import BookingStatus
+from skymarshal.domain.statuses import BookingStatus
+from skymarshal.model import patterns, queries
+from skymarshal.model.entities import BookingId, FlightId
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.stage import Stage, booking, flight
 
 LAG_S = 0.5

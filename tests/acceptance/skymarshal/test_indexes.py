@@ -10,13 +10,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Stores, add_indexes, index_reports, open_stores, stores_in_memory
+from holdfast import Stores, add_indexes, get_index_reports, open_memory_stores, open_stores
 from holdfast.cli import main
-from holdfast.errors import NotFound, RetryLater
+from holdfast.config.settings import Settings
+from holdfast.core.errors import NotFound, RetryLater
 from holdfast.operations import tables as requests
-from holdfast.settings import Settings
-from skymarshal import SYSTEM, patterns
-from skymarshal.model import (
+from skymarshal.demo.sample.bags import build_bags, count_bags, count_paid_bags
+from skymarshal.demo.sample.journeys import build_bookings as planned_bookings
+from skymarshal.demo.sample.journeys import build_journeys
+from skymarshal.demo.sample.schedule import Block
+from skymarshal.model import patterns
+from skymarshal.model.entities import (
     BookingId,
     PassengerId,
     baggage,
@@ -24,10 +28,7 @@ from skymarshal.model import (
     frequent_flyer_index,
     pnr_index,
 )
-from skymarshal.sampling.bags import bag_counts, bags, paid_for
-from skymarshal.sampling.journeys import bookings as planned_bookings
-from skymarshal.sampling.journeys import journeys
-from skymarshal.sampling.schedule import Block
+from skymarshal.system import SYSTEM
 
 T = TypeVar("T")
 
@@ -61,16 +62,18 @@ async def without_indexes(stores: Stores) -> None:
         definition = table.definition(stores.physical_name(table), indexes=())
         await stores.tables.run(requests.CreateTable(definition))
     block = Block(0, 0.02)
-    planned = journeys(block)
-    counts = bag_counts(block, planned)
-    await stores.run(patterns.import_bookings(list(planned_bookings(planned, paid_for(block, counts)))))
-    await stores.run(patterns.import_bags(list(bags(block, planned, counts))))
+    planned = build_journeys(block)
+    counts = count_bags(block, planned)
+    await stores.run(
+        patterns.import_bookings(list(planned_bookings(planned, count_paid_bags(block, counts))))
+    )
+    await stores.run(patterns.import_bags(list(build_bags(block, planned, counts))))
     await stores.run(patterns.import_passengers([each.passenger for each in planned]))
 
 
 @pytest.fixture
 def stores() -> Iterable[Stores]:
-    made = stores_in_memory(SYSTEM)
+    made = open_memory_stores(SYSTEM)
     done(without_indexes(made))
     yield made
     done(made.close())
@@ -120,7 +123,7 @@ def test_without_waiting_one_index_per_table_is_begun(stores: Stores) -> None:
 
     assert {each.table for each in recorded.changes} == {"Bookings", "Baggage"}
     done(add_indexes(stores, [*bookings.indexes, *baggage.indexes]))
-    reports = done(index_reports(stores, [bookings, baggage]))
+    reports = done(get_index_reports(stores, [bookings, baggage]))
     assert {each.status for each in reports} == {"ACTIVE"}
 
 
@@ -138,7 +141,7 @@ def test_waiting_ends_when_the_time_is_up(stores: Stores) -> None:
 
     stores.tables = NeverBuilt(stores)
 
-    with pytest.raises(RetryLater, match=r"is not built after 0\.05 s; it goes on by itself"):
+    with pytest.raises(RetryLater, match=r"is not built after 0\.05 s\. It continues in the background"):
         done(add_indexes(stores, [bookings.indexes[0]], wait_seconds=0.05))
 
 
@@ -153,11 +156,13 @@ def test_progress_rises_to_a_hundred(stores: Stores) -> None:
 
 
 def test_an_index_on_a_table_that_is_not_there_is_refused() -> None:
-    with pytest.raises(NotFound, match="There is no table Bookings to add passenger-flight-index to"):
-        done(add_indexes(stores_in_memory(SYSTEM), list(bookings.indexes)))
+    with pytest.raises(
+        NotFound, match="Table Bookings does not exist, so passenger-flight-index cannot be added"
+    ):
+        done(add_indexes(open_memory_stores(SYSTEM), list(bookings.indexes)))
 
 
-# --- the command -------------------------------------------------------------------------------------------------
+# --- the command --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -249,7 +254,7 @@ def test_a_table_that_is_not_there_fails_the_command_but_not_the_other_tables(
     assert command("add", "skymarshal") == 1
 
     told = capsys.readouterr().err
-    assert "There is no table Baggage to add booking-index to" in told
+    assert "Table Baggage does not exist, so booking-index cannot be added" in told
     assert "`holdfast tables skymarshal --create`" in told
     found = statuses(capsys)
     assert found["Baggage", "booking-index"] == "NO TABLE"
@@ -259,9 +264,9 @@ def test_a_table_that_is_not_there_fails_the_command_but_not_the_other_tables(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("add", "nosystem"), "There is no system 'nosystem'"),
+        (("add", "nosystem"), "System 'nosystem' is not installed"),
         (("add", "skymarshal", "--table", "Bokings"), "has no table 'Bokings'"),
-        (("status", "skymarshal", "--index", "none"), "There is no index 'none': there are"),
+        (("status", "skymarshal", "--index", "none"), "Unknown index 'none': choose from"),
     ],
 )
 def test_a_command_that_cannot_be_done_says_why(

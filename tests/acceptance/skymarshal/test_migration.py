@@ -14,21 +14,30 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, describe, import_csv
-from holdfast.errors import ComponentRefused, Conflict, DeclarationError, InvalidRequest
-from holdfast.guarantees.migration import Pace, Phase, Step, migrate, plan, remove, status
+from holdfast import Stores, create_tables, describe_table, import_csv
+from holdfast.core.errors import ComponentRefused, Conflict, DeclarationError, InvalidRequest
+from holdfast.guarantees.table_migration import (
+    MigrationStep,
+    Pace,
+    Phase,
+    get_status,
+    migrate,
+    plan_migration,
+    remove_source,
+)
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.faults import Faults
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.server import running_server
-from skymarshal import SYSTEM, patterns, queries, roster
-from skymarshal.imports import IMPORTS
-from skymarshal.model import CrewAssignment, CrewDuty, RosterId, crew_roster, crew_roster_v2
-from skymarshal.roster import CREW_ROSTER_V2
-from skymarshal.sampling.crews import crew_assignments
-from skymarshal.sampling.schedule import Block
+from skymarshal.api.csv_imports import IMPORTS
+from skymarshal.demo.sample.crew import build_crew_assignments
+from skymarshal.demo.sample.schedule import Block
+from skymarshal.model import patterns, queries, roster
+from skymarshal.model.entities import CrewAssignment, CrewDuty, RosterId, crew_roster, crew_roster_v2
+from skymarshal.model.roster import CREW_ROSTER_V2
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.roster_traffic import (
     Traffic,
     assert_arrived,
@@ -42,7 +51,7 @@ PACE = Pace(lease_seconds=5, segments=2, page_rows=20)
 TABLES = (crew_roster, *(table for table in SYSTEM.tables if table.name in ("Flights", "Migrations")))
 
 
-# --- the engines -------------------------------------------------------------------------------------------------
+# --- the engines --------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -105,7 +114,7 @@ def _random() -> Random:
     return Random(seed)
 
 
-# --- the migration -----------------------------------------------------------------------------------------------
+# --- the migration ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("SM-44")
@@ -135,8 +144,8 @@ def test_writers_and_readers_go_on_through_the_whole_migration_and_nothing_is_lo
         assert report.phase is Phase.SWITCHED
         assert reading.result() > 0
         await assert_arrived(stores, [resting, *(row for writer in writers for row in writer.there.values())])
-        assert (await remove(CREW_ROSTER_V2, stores)).phase is Phase.REMOVED
-        assert await describe(stores, crew_roster) is None
+        assert (await remove_source(CREW_ROSTER_V2, stores)).phase is Phase.REMOVED
+        assert await describe_table(stores, crew_roster) is None
 
     _on(engine, story)
 
@@ -181,13 +190,13 @@ def test_what_is_written_between_the_steps_arrives_on_every_engine(engine: str) 
     async def story(stores: Stores) -> None:
         pace = Pace(segments=1, page_rows=10, parallel_writes=1)
         writer = Traffic(stores, "day", random, await filled(stores, 20, random))
-        for step in Step:
+        for step in MigrationStep:
             await migrate(CREW_ROSTER_V2, stores, until=step, pace=pace)
             for _ in range(10):
                 await writer.step()
         await assert_arrived(stores, writer.there.values())
-        assert (await status(CREW_ROSTER_V2, stores)).followed > 0
-        assert (await remove(CREW_ROSTER_V2, stores)).phase is Phase.REMOVED
+        assert (await get_status(CREW_ROSTER_V2, stores)).followed > 0
+        assert (await remove_source(CREW_ROSTER_V2, stores)).phase is Phase.REMOVED
 
     _on(engine, story)
 
@@ -203,10 +212,10 @@ def test_the_steps_are_taken_one_by_one_and_readers_are_switched_last() -> None:
     async def story(stores: Stores) -> None:
         before = await filled(stores, 50, Random(1))
         seen = []
-        for step in Step:
+        for step in MigrationStep:
             seen.append((await migrate(CREW_ROSTER_V2, stores, until=step, pace=PACE)).phase)
-            assert await roster.reads_from_new_table(stores) == (step is Step.SWITCH)
-        report = await status(CREW_ROSTER_V2, stores)
+            assert await roster.is_roster_switched(stores) == (step is MigrationStep.SWITCH)
+        report = await get_status(CREW_ROSTER_V2, stores)
 
         assert seen == [Phase.PREPARED, Phase.BACKFILLED, Phase.VERIFIED, Phase.SWITCHED]
         assert (report.rows, report.copied + report.passed_over, report.repaired) == (50, 50, 0)
@@ -226,7 +235,7 @@ def test_all_duties_of_crew_123_in_january_2026_are_one_query_of_the_new_table()
             await stores.run(CrewAssignment.put(row))
         await migrate(CREW_ROSTER_V2, stores, pace=PACE)
 
-        with stores.metered() as meter:
+        with stores.meter_usage() as meter:
             page = await stores.run(
                 patterns.duties_of_crew(
                     "123",  # type: ignore[arg-type]
@@ -249,10 +258,10 @@ def test_two_sectors_of_one_duty_are_both_kept_and_the_plan_tells_what_the_docum
         for row in (first, second):
             await stores.run(CrewAssignment.put(row))
 
-        found = await plan(CREW_ROSTER_V2, stores)
+        found = await plan_migration(CREW_ROSTER_V2, stores)
         assert (found.rows, found.collision_count, found.is_possible) == (2, 0, True)
         assert (found.plain_key, found.plain_key_lost) == ("crew_id, duty_start", 1)
-        assert await describe(stores, crew_roster_v2) is None, "a plan writes nothing"
+        assert await describe_table(stores, crew_roster_v2) is None, "a plan writes nothing"
         await migrate(CREW_ROSTER_V2, stores, pace=PACE)
         await assert_arrived(stores, [first, second])
 
@@ -263,9 +272,9 @@ def test_two_sectors_of_one_duty_are_both_kept_and_the_plan_tells_what_the_docum
 def test_the_sample_has_such_duties() -> None:
     async def story(stores: Stores) -> None:
         await create_tables(stores, SYSTEM.tables)
-        for each in crew_assignments(Block(0)):
+        for each in build_crew_assignments(Block(0)):
             await stores.run(CrewAssignment.put(each))
-        found = await plan(CREW_ROSTER_V2, stores)
+        found = await plan_migration(CREW_ROSTER_V2, stores)
 
         assert found.is_possible
         assert found.plain_key_lost > 0
@@ -276,7 +285,7 @@ def test_the_sample_has_such_duties() -> None:
     _on("memory", story)
 
 
-# --- what is refused ---------------------------------------------------------------------------------------------
+# --- what is refused ----------------------------------------------------------------------------------------
 
 
 def test_a_row_that_cannot_be_read_stops_the_migration_before_anything_is_written() -> None:
@@ -288,8 +297,8 @@ def test_a_row_that_cannot_be_read_stops_the_migration_before_anything_is_writte
 
         with pytest.raises(DeclarationError, match="roster_id = R-bad of CrewAssignment cannot be moved"):
             await migrate(CREW_ROSTER_V2, stores, pace=PACE)
-        assert await describe(stores, crew_roster_v2) is None
-        assert (await status(CREW_ROSTER_V2, stores)).phase is None
+        assert await describe_table(stores, crew_roster_v2) is None
+        assert (await get_status(CREW_ROSTER_V2, stores)).phase is None
 
     _on("memory", story)
 
@@ -297,12 +306,12 @@ def test_a_row_that_cannot_be_read_stops_the_migration_before_anything_is_writte
 def test_the_old_table_is_not_removed_before_the_switch() -> None:
     async def story(stores: Stores) -> None:
         await filled(stores, 3, Random(1))
-        with pytest.raises(InvalidRequest, match="still the table that is read and written"):
-            await remove(CREW_ROSTER_V2, stores)
-        await migrate(CREW_ROSTER_V2, stores, until=Step.VERIFY, pace=PACE)
+        with pytest.raises(InvalidRequest, match="is still in use"):
+            await remove_source(CREW_ROSTER_V2, stores)
+        await migrate(CREW_ROSTER_V2, stores, until=MigrationStep.VERIFY, pace=PACE)
         with pytest.raises(InvalidRequest, match="is verified"):
-            await remove(CREW_ROSTER_V2, stores)
-        assert await describe(stores, crew_roster) is not None
+            await remove_source(CREW_ROSTER_V2, stores)
+        assert await describe_table(stores, crew_roster) is not None
 
     _on("memory", story)
 
@@ -314,25 +323,27 @@ def test_a_write_past_the_fence_keeps_the_old_table_from_being_removed() -> None
         await stores.run(CrewAssignment.put(some_assignment(RosterId("R-stray"), Random(2))))
 
         with pytest.raises(Conflict, match="roster_id = R-stray"):
-            await remove(CREW_ROSTER_V2, stores)
-        assert await describe(stores, crew_roster) is not None
-        assert (await remove(CREW_ROSTER_V2, stores, force=True)).phase is Phase.REMOVED
+            await remove_source(CREW_ROSTER_V2, stores)
+        assert await describe_table(stores, crew_roster) is not None
+        assert (await remove_source(CREW_ROSTER_V2, stores, force=True)).phase is Phase.REMOVED
 
     _on("memory", story)
 
 
-# --- what the application sees -----------------------------------------------------------------------------------
+# --- what the application sees ------------------------------------------------------------------------------
 
 
 def test_an_agent_may_ask_which_roster_to_read_and_may_not_write() -> None:
     async def story(stores: Stores) -> None:
         [row] = await filled(stores, 1, Random(1))
         agent = stores.for_component("agent")
-        assert [each.roster_id for each in await queries.crew_rows(agent, row.flight_id)] == [row.roster_id]
+        assert [each.roster_id for each in await queries.get_crew_rows(agent, row.flight_id)] == [
+            row.roster_id
+        ]
         await migrate(CREW_ROSTER_V2, stores, pace=PACE)
 
-        assert await roster.reads_from_new_table(agent)
-        assert [type(each) for each in await queries.crew_rows(agent, row.flight_id)] == [CrewDuty]
+        assert await roster.is_roster_switched(agent)
+        assert [type(each) for each in await queries.get_crew_rows(agent, row.flight_id)] == [CrewDuty]
         with pytest.raises(ComponentRefused):
             await roster.release(agent, row)
 

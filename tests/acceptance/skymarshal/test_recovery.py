@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from holdfast import Stores
-from skymarshal import patterns
-from skymarshal.impact import OptionProposed, Report
-from skymarshal.model import Flight
-from skymarshal.options import COSTS
-from skymarshal.statuses import BookingStatus, WorkOrderStatus
+from skymarshal.disruptions.report import OptionProposed, Report
+from skymarshal.domain.recovery_options import COSTS
+from skymarshal.domain.statuses import BookingStatus, WorkOrderStatus
+from skymarshal.model import patterns
+from skymarshal.model.entities import Flight
 from tests.acceptance.skymarshal.stage import (
     EVENING_BEFORE,
     TOLD,
@@ -38,7 +38,7 @@ def option(report: Report, id: str) -> OptionProposed:
     return next(each for each in report.options.proposed if each.id == id)
 
 
-# --- claims ----------------------------------------------------------------------------------------------------------
+# --- claims -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_compensation_goes_by_route_carrier_distance_and_delay(
     [
         ({"delay_code": "71"}, "0", "normally extraordinary"),
         ({"delay_code": "41"}, "520", "Articles 5(1)(c) and 7(1)"),
-        ({"known_at": at(12) - timedelta(days=14)}, "0", "told 14 days before"),
+        ({"known_at": at(12) - timedelta(days=14)}, "0", "14 days of notice"),
         ({"known_at": at(12, 1) - timedelta(days=14)}, "520", "Articles 5(1)(c) and 7(1)"),
     ],
 )
@@ -87,8 +87,8 @@ def test_who_misses_a_connection_claims_for_the_day_lost_and_the_others_for_thei
     with staged(LONDON_BACK, *PEOPLE, onward, booking("C1", "P1", "2"), booking("C2", "P2", "2")) as stage:
         section = stage.assess("delay", delay_minutes=120, delay_code="41").compensation
     assert [(each.who, each.passengers, each.per_passenger) for each in section.claimants] == [
-        ("who arrive with the flight", 8, Decimal(0)),
-        ("who miss a connection", 2, Decimal(520)),
+        ("passengers arriving with the flight", 8, Decimal(0)),
+        ("passengers missing a connection", 2, Decimal(520)),
     ]
     assert section.total == Decimal(1040)
     assert section.rule == section.claimants[1].rule
@@ -99,8 +99,8 @@ def test_who_is_denied_boarding_is_paid_whatever_the_cause() -> None:
     with staged(LONDON_BACK, *people) as stage:
         section = stage.assess("swap", swap_to="A6-AEA", delay_code="71").compensation
     assert [(each.who, each.passengers, each.per_passenger) for each in section.claimants] == [
-        ("who arrive with the flight", 196, Decimal(0)),
-        ("who are denied boarding", 4, Decimal(520)),
+        ("passengers arriving with the flight", 196, Decimal(0)),
+        ("passengers denied boarding", 4, Decimal(520)),
     ]
     assert section.total == 4 * Decimal(520)
 
@@ -113,7 +113,7 @@ def test_no_care_is_due_by_a_rule_that_does_not_apply() -> None:
     assert not section.care_due
 
 
-# --- other flights ----------------------------------------------------------------------------------------------------
+# --- other flights ------------------------------------------------------------------------------------------
 
 
 def _later(flight_id: str, number: str, hour: int, seats: int, **more: Any) -> Flight:
@@ -154,7 +154,7 @@ def test_nobody_is_moved_to_a_flight_that_cannot_be_caught(other: Flight, known_
         assert option(stage.assess("cancel", known_at=known_at), "cancel").passengers_carried == 0
 
 
-# --- other aircraft ---------------------------------------------------------------------------------------------------
+# --- other aircraft -----------------------------------------------------------------------------------------
 
 
 def test_a_free_aircraft_at_the_airport_takes_the_flight_on_time() -> None:
@@ -181,10 +181,10 @@ def test_an_aircraft_that_can_do_it_has_no_blockers() -> None:
     [
         (
             flight("9", "EY454", "AUH-SYD", at(19, 49), at(33), "A6-BLB"),
-            "A6-BLB flies EY454 at 30 Jan 19:49Z, before it is back.",
+            "A6-BLB flies EY454 at 30 Jan 19:49Z, before it would be back.",
         ),
         (flight("9", "EY204", "AUH-BOM", at(-8), at(-5), "A6-BLB"), "A6-BLB is at BOM, not at AUH."),
-        (work_order("WO-7", "A6-BLB"), "A6-BLB is held by work order WO-7."),
+        (work_order("WO-7", "A6-BLB"), "A6-BLB is grounded by work order WO-7."),
     ],
 )
 def test_the_aircraft_asked_for_is_proposed_with_what_stands_in_its_way(row: Any, blocker: str) -> None:
@@ -235,7 +235,7 @@ def test_a_flight_whose_aircraft_is_swapped_has_not_the_option_to_fly_as_planned
     assert {each.kind for each in report.options.proposed} == {"swap", "cancel"}
 
 
-# --- all of them -------------------------------------------------------------------------------------------------------
+# --- all of them --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["delay", "cancel", "swap"])

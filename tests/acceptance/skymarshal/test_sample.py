@@ -13,16 +13,18 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import ALL, Entity, Query, Stores, System, describe, stores_in_memory
-from holdfast.errors import InvalidRequest
-from holdfast.guarantees.migration import Phase, migrate, remove, status
+from holdfast import ALL, Entity, Query, Stores, System, describe_table, open_memory_stores
+from holdfast.core.errors import InvalidRequest
+from holdfast.guarantees.table_migration import Phase, get_status, migrate, remove_source
 from holdfast.operations.values import item_size
-from skymarshal import SYSTEM, patterns, queries, roster
-from skymarshal.aircraft import check_crew
-from skymarshal.connections import Disruption, Leg, missed_connections
-from skymarshal.duty import Duty, check_duties, rules_for
-from skymarshal.identifiers import awb_number
-from skymarshal.model import (
+from skymarshal.demo.sample.loader import load_sample
+from skymarshal.domain.aircraft_types import check_crew
+from skymarshal.domain.connections import FlightDisruption, Leg, find_missed_connections
+from skymarshal.domain.duty_limits import Duty, check_duties, get_rules
+from skymarshal.domain.identifiers import parse_awb_number
+from skymarshal.domain.statuses import BaggageStatus, BookingStatus, CrewPosition, DisruptionKind
+from skymarshal.model import patterns, queries, roster
+from skymarshal.model.entities import (
     Bag,
     Booking,
     CargoAssignment,
@@ -39,10 +41,9 @@ from skymarshal.model import (
     WorkOrder,
     crew_roster,
 )
-from skymarshal.model import Disruption as Decided
-from skymarshal.roster import CREW_ROSTER_V2, duty_of
-from skymarshal.sample import sample
-from skymarshal.statuses import BaggageStatus, BookingStatus, CrewPosition, DisruptionKind
+from skymarshal.model.entities import Disruption as Decided
+from skymarshal.model.roster import CREW_ROSTER_V2, to_duty
+from skymarshal.system import SYSTEM
 from tests.acceptance.skymarshal.stage import Stage, at, crew, staged
 
 E = TypeVar("E", bound=Entity)
@@ -59,7 +60,7 @@ def everything(stores: Stores, entity: type[E]) -> tuple[E, ...]:
     return done(stores.all(entity.scan(reason="a test looks at all of it"))).items
 
 
-# --- tables and indexes ------------------------------------------------------------------------------------------
+# --- tables and indexes -------------------------------------------------------------------------------------
 
 KEYS = {
     "Bookings": "booking_id",
@@ -80,7 +81,7 @@ KEYS = {
 @pytest.mark.proves("SM-6")
 @pytest.mark.parametrize(("table", "partition"), KEYS.items())
 def test_a_table_has_the_documents_key(table: str, partition: str) -> None:
-    found = SYSTEM.table(table)
+    found = SYSTEM.get_table(table)
 
     assert (found.partition, found.partition_type, found.sort) == (partition, "S", None)
 
@@ -119,7 +120,7 @@ INDEXES = [
 def test_an_index_has_the_documents_key(
     table: str, name: str, partition: str, sort: str | None, default: bool
 ) -> None:
-    index = next(each for each in SYSTEM.table(table).indexes if each.name == name)
+    index = next(each for each in SYSTEM.get_table(table).indexes if each.name == name)
 
     assert (index.partition, index.partition_type) == (partition, "S")
     assert (index.sort, index.sort_type) == (sort, "S")
@@ -131,10 +132,10 @@ def test_an_index_has_the_documents_key(
 def test_the_documents_five_tables_have_eight_indexes_and_not_nine() -> None:
     five = ("Bookings", "Baggage", "CrewRoster", "CargoFlightAssignments", "MaintenanceRoster")
 
-    assert sum(len(SYSTEM.table(name).indexes) for name in five) == 8
+    assert sum(len(SYSTEM.get_table(name).indexes) for name in five) == 8
 
 
-# --- sizes and results -------------------------------------------------------------------------------------------
+# --- sizes and results --------------------------------------------------------------------------------------
 
 SIZES = [
     (Booking, 9_351, 0),
@@ -165,12 +166,12 @@ def test_the_documents_test_results_hold(sample_stores: Stores) -> None:
     for query, expected in (
         (patterns.bookings_of_passenger(PassengerId("OZ69826352P")), 3),
         (patterns.bookings_on_flight(FlightId("1"), BookingStatus.CONFIRMED), 412),
-        (patterns.bags_of_booking.called_with(("1",)), 2),
+        (patterns.bags_of_booking.call_with(("1",)), 2),
         (patterns.bags_at("AUH"), 847),
         (patterns.crew_of_flight(FlightId("1")), 9),
-        (patterns.cargo_on_flight.called_with(("5",)), 23),
-        (patterns.shipment_legs.called_with(("42",)), 2),
-        (patterns.staff_of_work_order.called_with(("WO-10193",)), 5),
+        (patterns.cargo_on_flight.call_with(("5",)), 23),
+        (patterns.shipment_legs.call_with(("42",)), 2),
+        (patterns.staff_of_work_order.call_with(("WO-10193",)), 5),
     ):
         found = done(sample_stores.all(query))
         assert len(found) == expected, query
@@ -209,13 +210,13 @@ def test_an_item_has_the_documents_size(sample_stores: Stores, entity: type[Enti
     assert set(sizes) == {ITEM_BYTES}
 
 
-READS = [each for each in SYSTEM.patterns if not each.example().writes and each.id != "RO7"]
+READS = [each for each in SYSTEM.patterns if not each.build_example().writes and each.id != "RO7"]
 
 
 @pytest.mark.parametrize("pattern", READS, ids=lambda pattern: pattern.id)
 def test_every_patterns_example_finds_something(sample_stores: Stores, pattern: Any) -> None:
-    with sample_stores.metered() as meter:
-        done(sample_stores.run(pattern.example()))
+    with sample_stores.meter_usage() as meter:
+        done(sample_stores.run(pattern.build_example()))
 
     assert meter.items_returned >= 1
     assert meter.items_returned == meter.items_read
@@ -235,7 +236,7 @@ def test_more_than_a_megabyte_of_bags_at_one_airport_is_read_whole(sample_stores
     assert counted[BaggageStatus.MISHANDLED] == 5
 
 
-# --- an airline's day --------------------------------------------------------------------------------------------
+# --- an airline's day ---------------------------------------------------------------------------------------
 
 
 def test_flight_1_has_room_for_those_confirmed_and_others_who_wait(sample_stores: Stores) -> None:
@@ -316,10 +317,10 @@ def test_journeys_hang_together_and_a_delay_of_three_hours_breaks_some(sample_st
             assert before.arrival < after.departure
 
     onward = [legs for legs in itineraries if any(leg.flight_id == "1" for leg in legs[:-1])]
-    on_time = Disruption("1", DisruptionKind.DELAY, timedelta(0))
-    late = Disruption("1", DisruptionKind.DELAY, timedelta(hours=3))
-    broken = [legs for legs in onward if missed_connections(legs, late)]
-    assert not [legs for legs in onward if missed_connections(legs, on_time)]
+    on_time = FlightDisruption("1", DisruptionKind.DELAY, timedelta(0))
+    late = FlightDisruption("1", DisruptionKind.DELAY, timedelta(hours=3))
+    broken = [legs for legs in onward if find_missed_connections(legs, late)]
+    assert not [legs for legs in onward if find_missed_connections(legs, on_time)]
     assert 0 < len(broken) < len(onward)
 
 
@@ -335,7 +336,7 @@ def test_a_delay_of_four_hours_breaks_the_limits_of_some_of_the_crew_and_not_of_
     for member in done(sample_stores.all(patterns.crew_of_flight_v2(FlightId("1")))):
         roster = [_duty(row, flights[row.flight_id], timedelta(0)) for row in duties[member.crew_id]]
         late = _duty(member, flights[member.flight_id], timedelta(hours=4))
-        rules = rules_for(member.position_id)
+        rules = get_rules(member.position_id)
         assert not check_duties(roster, utc_offset=timedelta(hours=4), rules=rules), member.crew_id
         broken[member.crew_id] = check_duties(
             roster, utc_offset=timedelta(hours=4), proposed=[late], rules=rules
@@ -382,20 +383,20 @@ def test_two_sectors_of_one_duty_are_two_rows_of_the_new_roster(sample_stores: S
 
     assert starts[CrewId("131"), datetime(2026, 1, 29, 21, 25, tzinfo=UTC)] == 2
     moved = {each.roster_id: each for each in everything(sample_stores, CrewDuty)}
-    assert moved == {each.roster_id: duty_of(each) for each in old}
+    assert moved == {each.roster_id: to_duty(each) for each in old}
 
 
 def test_what_the_new_roster_does_not_understand_goes_with_the_duty() -> None:
     item = next(iter(everything_of_one_flight())).to_item() | {"written_by": "newer code"}
 
-    assert duty_of(CrewAssignment.from_item(item)).to_item()["written_by"] == "newer code"
+    assert to_duty(CrewAssignment.from_item(item)).to_item()["written_by"] == "newer code"
 
 
 def everything_of_one_flight() -> list[CrewAssignment]:
-    from skymarshal.sampling.crews import crew_assignments
-    from skymarshal.sampling.schedule import Block
+    from skymarshal.demo.sample.crew import build_crew_assignments
+    from skymarshal.demo.sample.schedule import Block
 
-    return [each for each in crew_assignments(Block(0)) if each.flight_id == "1"]
+    return [each for each in build_crew_assignments(Block(0)) if each.flight_id == "1"]
 
 
 @pytest.mark.proves("SM-X14")
@@ -404,7 +405,7 @@ def test_a_shipment_has_a_waybill_beside_its_own_number(sample_stores: Stores) -
     for each in everything(sample_stores, CargoAssignment):
         assert each.shipment_id.isdigit()
         assert each.awb_number is not None
-        assert awb_number(each.awb_number) == each.awb_number
+        assert parse_awb_number(each.awb_number) == each.awb_number
         assert each.weight_on_flight_kg is None or isinstance(each.weight_on_flight_kg, Decimal)
 
 
@@ -419,22 +420,22 @@ def test_the_aircraft_of_flight_1_has_open_work_with_staff_on_shift(sample_store
     flight = done(sample_stores.run(patterns.flight(FlightId("1"))))
     assert flight is not None
     orders = done(sample_stores.all(patterns.work_orders_of_aircraft(flight.aircraft_registration)))
-    held = [each.workorder_id for each in orders if each.work_status.holds_the_aircraft]
+    held = [each.workorder_id for each in orders if each.work_status.is_grounding]
 
     assert "WO-10193" in held
-    staff = done(sample_stores.all(patterns.staff_of_work_order.called_with(("WO-10193",))))
+    staff = done(sample_stores.all(patterns.staff_of_work_order.call_with(("WO-10193",))))
     departs = flight.scheduled_departure
     assert [each for each in staff if each.shift_start_zulu <= departs <= each.shift_end_zulu]
     assert list(staff) == sorted(staff, key=lambda each: each.shift_start_zulu)
 
 
-# --- made again, and larger --------------------------------------------------------------------------------------
+# --- made again, and larger ---------------------------------------------------------------------------------
 
 
 async def _digest(scale: float) -> str:
     digest = hashlib.sha256()
-    async with stores_in_memory(SYSTEM) as stores:
-        await sample(stores, scale=scale)
+    async with open_memory_stores(SYSTEM) as stores:
+        await load_sample(stores, scale=scale)
         for table in SYSTEM.tables:
             for entity in table.entities:
                 async for each in stores.each(entity.scan(reason="all of it")):
@@ -449,7 +450,7 @@ def test_the_sample_is_the_same_on_every_run() -> None:
 def test_a_second_run_over_the_first_changes_nothing(small_stores: Stores) -> None:
     stage = Stage(small_stores)
     before = stage.dump()
-    done(sample(small_stores, scale=0.05))
+    done(load_sample(small_stores, scale=0.05))
 
     assert stage.dump() == before
 
@@ -461,30 +462,32 @@ def test_a_second_run_undoes_nothing_that_was_decided_since(small_stores: Stores
     stage.wait(roster.release(small_stores, row))
     before = stage.dump()
 
-    done(sample(small_stores, scale=0.05))
+    done(load_sample(small_stores, scale=0.05))
 
     assert stage.dump() == before
 
 
 def test_a_second_run_does_not_bring_back_a_roster_that_was_removed(small_stores: Stores) -> None:
-    done(remove(CREW_ROSTER_V2, small_stores))
-    done(sample(small_stores, scale=0.05))
+    done(remove_source(CREW_ROSTER_V2, small_stores))
+    done(load_sample(small_stores, scale=0.05))
 
-    assert done(describe(small_stores, crew_roster)) is None
-    assert len(done(queries.crew_rows(small_stores, FlightId("1")))) == 9
+    assert done(describe_table(small_stores, crew_roster)) is None
+    assert len(done(queries.get_crew_rows(small_stores, FlightId("1")))) == 9
 
 
 def test_the_sample_leaves_a_roster_of_ones_own_the_one_that_is_read() -> None:
     with staged(crew("R-mine", "900", CrewPosition.CAPTAIN, at(1), at(9)), roster_moved=False) as stage:
-        stage.wait(sample(stage.stores, scale=0.05))
-        assert not stage.wait(roster.reads_from_new_table(stage.stores))
-        assert "900" in {each.crew_id for each in stage.wait(queries.crew_rows(stage.stores, FlightId("1")))}
+        stage.wait(load_sample(stage.stores, scale=0.05))
+        assert not stage.wait(roster.is_roster_switched(stage.stores))
+        assert "900" in {
+            each.crew_id for each in stage.wait(queries.get_crew_rows(stage.stores, FlightId("1")))
+        }
         moved = stage.wait(migrate(CREW_ROSTER_V2, stage.stores))
     assert moved.rows == 456
 
 
 def test_the_samples_roster_is_told_as_moved_with_its_rows(sample_stores: Stores) -> None:
-    told = done(status(CREW_ROSTER_V2, sample_stores))
+    told = done(get_status(CREW_ROSTER_V2, sample_stores))
 
     assert (told.phase, told.rows) == (Phase.SWITCHED, 455)
     assert len(everything(sample_stores, CrewAssignment)) == len(everything(sample_stores, CrewDuty)) == 455
@@ -498,17 +501,17 @@ def test_what_the_document_names_reads_the_same_at_any_scale(sample_stores: Stor
     async def read(stores: Stores) -> dict[str, tuple[int, float]]:
         figures = {}
         for pattern in READS:
-            operation = pattern.example()
+            operation = pattern.build_example()
             if (operation.index is not None and not operation.index.default) or pattern.id in left_out:
                 continue
-            with stores.metered() as meter:
+            with stores.meter_usage() as meter:
                 await (stores.all(operation) if isinstance(operation, Query) else stores.run(operation))
             figures[pattern.id] = (meter.items_read, meter.units.read)
         return figures
 
     async def at_scale() -> dict[str, tuple[int, float]]:
-        async with stores_in_memory(SYSTEM) as stores:
-            rows = await sample(stores, scale=scale)
+        async with open_memory_stores(SYSTEM) as stores:
+            rows = await load_sample(stores, scale=scale)
             assert scale < 1 or rows > 30_000
             return await read(stores)
 
@@ -517,8 +520,8 @@ def test_what_the_document_names_reads_the_same_at_any_scale(sample_stores: Stor
 
 def test_twice_the_scale_is_twice_the_rows_and_no_key_is_used_again() -> None:
     async def counted() -> tuple[int, int, int]:
-        async with stores_in_memory(SYSTEM) as stores:
-            rows = await sample(stores, scale=2)
+        async with open_memory_stores(SYSTEM) as stores:
+            rows = await load_sample(stores, scale=2)
             sizes = {}
             for table in SYSTEM.tables:
                 for entity in table.entities:
@@ -532,13 +535,13 @@ def test_twice_the_scale_is_twice_the_rows_and_no_key_is_used_again() -> None:
 
 
 def test_a_scale_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="give a number above 0"):
-        done(sample(stores_in_memory(SYSTEM), scale=0))
+    with pytest.raises(InvalidRequest, match="expected a number above 0"):
+        done(load_sample(open_memory_stores(SYSTEM), scale=0))
 
 
 def test_progress_is_told_and_ends_with_everything() -> None:
     told: list[tuple[str, int, int]] = []
-    rows = done(sample(stores_in_memory(SYSTEM), scale=0.05, progress=lambda *each: told.append(each)))
+    rows = done(load_sample(open_memory_stores(SYSTEM), scale=0.05, progress=lambda *each: told.append(each)))
 
     assert told[-1][1] == rows
     assert {"flights", "passengers", "bookings", "bags", "crew", "cargo"} <= {what for what, *_ in told}
@@ -547,4 +550,4 @@ def test_progress_is_told_and_ends_with_everything() -> None:
 
 def test_the_system_declares_its_sample() -> None:
     assert isinstance(SYSTEM, System)
-    assert SYSTEM.sample is sample
+    assert SYSTEM.sample is load_sample

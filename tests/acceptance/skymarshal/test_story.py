@@ -8,9 +8,9 @@ import io
 import pytest
 from rich.console import Console
 
-from holdfast import stores_in_memory
-from skymarshal import SYSTEM
-from skymarshal.sample import sample
+from holdfast import open_memory_stores
+from skymarshal.demo.sample.loader import load_sample
+from skymarshal.system import SYSTEM
 
 
 @pytest.mark.proves("SM-45")
@@ -19,8 +19,8 @@ def test_the_story_tells_the_documents_numbers_and_what_they_cost() -> None:
     written = io.StringIO()
 
     async def told() -> None:
-        async with stores_in_memory(SYSTEM) as stores:
-            await sample(stores)
+        async with open_memory_stores(SYSTEM) as stores:
+            await load_sample(stores)
             assert SYSTEM.story is not None
             await SYSTEM.story(stores, Console(file=written, width=200))
 
@@ -28,16 +28,16 @@ def test_the_story_tells_the_documents_numbers_and_what_they_cost() -> None:
     text = written.getvalue()
     for sentence in (
         "Passenger OZ69826352P has 3 bookings.",
-        "Flight 1: 412 of 486 seats taken, 74 left, 18 wait.",
+        "Flight 1: 412 of 486 seats taken, 74 left, 18 waitlisted.",
         "AUH holds 847 bags:",
-        "Shipment 42 goes flight 53",
+        "Shipment 42 travels on flight 53",
         "Work order WO-10193 has 5 staff.",
-        "412 passengers are hit, 94 miss a connection; 511 bags, 116 of them go another way.",
+        "412 passengers are affected, 94 miss a connection; 511 bags, 116 of them need re-routing.",
         "of 9 crew",
         "WO-10193",
         "Neither EU261 nor UK261 applies to this route and carrier",
-        "What could be done:",
-        "412 passengers noted; repeated, it changed nothing.",
+        "Recovery options:",
+        "412 passengers recorded; repeating the confirmation changed nothing.",
         "the scan read 9,351 items",
         "the index 3 for 1.0",
     ):

@@ -10,10 +10,10 @@ import pytest
 from mcp import Client
 
 from holdfast import Stores
-from holdfast.errors import ComponentRefused
-from holdfast.mcp import make_server
-from skymarshal import SYSTEM, WRITES
-from skymarshal.tools import LINES_SHOWN, PASSENGERS_SHOWN, TOOLS
+from holdfast.core.errors import ComponentRefused
+from holdfast.mcp import build_server
+from skymarshal.api.mcp_tools import DEFAULT_LINES_SHOWN, MAX_PASSENGERS_SHOWN, TOOLS
+from skymarshal.system import SYSTEM, WRITES
 from tests.acceptance.skymarshal.stage import DAY, Stage
 from tests.unit.mcp.calling import answer, refusal
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 def as_agent(stores: Stores, story: Callable[[Client], Awaitable[R]]) -> R:
     async def told() -> R:
-        async with Client(make_server([stores])) as client:
+        async with Client(build_server([stores])) as client:
             return await story(client)
 
     return asyncio.run(told())
@@ -35,7 +35,7 @@ def test_an_agent_can_answer_who_is_hit_if_a_flight_is_cancelled(sample_stores: 
 
     report = as_agent(sample_stores, story)
     assert report["kind"] == "cancel"
-    assert (report["passengers"]["count"], len(report["passengers"]["ranked"])) == (412, PASSENGERS_SHOWN)
+    assert (report["passengers"]["count"], len(report["passengers"]["ranked"])) == (412, MAX_PASSENGERS_SHOWN)
     assert report["passengers"]["ranked"][0]["rank"] == 1
     assert report["bags"]["count"] == report["bags"]["to_reroute"] == 511
     assert report["options"]["proposed"]
@@ -53,10 +53,12 @@ def test_an_agent_is_offered_no_roster_and_nothing_that_is_not_there_by_default(
     assert not {name for name in offered if "roster" in name or "v2" in name or "duties" in name}
     assert not offered & {"crew_of_flight", "crew_in_position", "passengers_of_pnr", "disrupted_on_flight"}
     refused = {
-        each.name for each in SYSTEM.patterns if (at := each.example().index) is not None and not at.default
+        each.name
+        for each in SYSTEM.patterns
+        if (at := each.build_example().index) is not None and not at.default
     }
-    assert not refused & {each.name for each in SYSTEM.component("agent").patterns}
-    assert refused <= {each.name for each in SYSTEM.component("api").patterns}
+    assert not refused & {each.name for each in SYSTEM.get_component("agent").patterns}
+    assert refused <= {each.name for each in SYSTEM.get_component("api").patterns}
 
 
 def test_an_agent_can_say_when_it_became_known(sample_stores: Stores) -> None:
@@ -95,7 +97,7 @@ def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
     assert told["who_is_hit"]["kind"] == "delay"
     assert (told["flight_manifest"]["passengers"], len(told["flight_manifest"]["lines"])) == (
         412,
-        LINES_SHOWN,
+        DEFAULT_LINES_SHOWN,
     )
     assert told["seats"]["left"] == 74
     assert told["flight_crew"]["by_position"]["Captain"] == 1
@@ -155,7 +157,7 @@ def test_as_the_agent_nothing_that_writes_can_be_run(sample_stores: Stores) -> N
     async def every_write() -> None:
         for pattern in WRITES:
             with pytest.raises(ComponentRefused) as refused:
-                await agent.run(pattern.example())
+                await agent.run(pattern.build_example())
             assert refused.value.pattern == pattern.id
 
     assert len(WRITES) > 15

@@ -20,25 +20,23 @@ import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from holdfast import Component, Rate, Stores, System, Ulid, open_stores, patterns_in
-from holdfast.cli.commands.run import app_of
-from holdfast.cli.parts import part_of
-from holdfast.clock import RunClock
-from holdfast.errors import InvalidRequest
-from holdfast.flows import FLOWS, Answer, Cancel, Flow, Next, Run, State, Step, Wait
+from holdfast import Component, Rate, Stores, System, Ulid, collect_patterns, open_stores
+from holdfast.cli.commands.run import build_app
+from holdfast.cli.processes.workload import build_workload
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import InvalidRequest
+from holdfast.flows import FLOWS, Answer, Cancel, Flow, Next, State, Step, StepContext, Wait
 from holdfast.guarantees import OUTBOX
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.web import serving
-from holdfast.web.staging import environment
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.web import serve_in_thread
+from holdfast.web.demo_env import patch_environ
 from tests.postgres import fresh_database
-from tripcortex import patterns, requesting
-from tripcortex.auditing import audited
-from tripcortex.knowledge import files
-from tripcortex.knowledge import patterns as knowledge
-from tripcortex.knowledge.schema import tripcortex
-from tripcortex.live import needs, notices, sender, trips
-from tripcortex.live.notices import NOTICES, message_to, notice_writes
-from tripcortex.model import (
+from tripcortex.api import trips
+from tripcortex.api.routes import add_security_schemes, build_api_routes
+from tripcortex.demo.sandbox.issuer import IssuerSandbox, build_issuer_app
+from tripcortex.demo.sandbox.issuer import build_issuer_variables as issuer_variables
+from tripcortex.model import notices, pattern_sets, patterns
+from tripcortex.model.entities import (
     TABLES,
     Approval,
     AuditEvent,
@@ -55,9 +53,12 @@ from tripcortex.model import (
     TripParameters,
     policy_files,
 )
-from tripcortex.routes import api_routes, described_schemes
-from tripcortex.sandbox.issuer import IssuerSandbox, issuer_app
-from tripcortex.sandbox.issuer import variables as issuer_variables
+from tripcortex.model.notices import NOTICES, build_message, build_notice_writes
+from tripcortex.model.policies import files
+from tripcortex.model.policies import patterns as knowledge
+from tripcortex.model.policies.schema import tripcortex
+from tripcortex.workers import booking_requests, message_sender
+from tripcortex.workers.audit_entries import build_audit_entry
 
 START: Final = 1_773_151_200.0  # 2026-03-10T14:00:00Z, the document's
 SECRETS: Final = {
@@ -80,7 +81,7 @@ BREACH: Final = Breach(
 )
 
 
-# --- a small flow over the same item -----------------------------------------------------------------------------
+# --- a small flow over the same item ------------------------------------------------------------------------
 
 
 def option(option_id: str) -> FlightOption:
@@ -107,8 +108,10 @@ def option(option_id: str) -> FlightOption:
     )
 
 
-async def offer(run: Run[Booking]) -> Next:
-    audit = audited(run.stores, run.item, AuditEvent.flight_search, "ExecuteSearch", gave={"options": 2})
+async def offer(run: StepContext[Booking]) -> Next:
+    audit = build_audit_entry(
+        run.stores, run.item, AuditEvent.flight_search, "ExecuteSearch", outputs={"options": 2}
+    )
     if "somewhere" in run.item.user_request and not run.item.answers:
         asked = OpenQuestion(text="Where to?", missing=["destination"])
         return Next(
@@ -131,47 +134,47 @@ async def offer(run: Run[Booking]) -> Next:
     return Next("options_presented", changes, writes=(audit, *told(run, "options", shown)))
 
 
-def choose(run: Run[Booking], given: Any) -> Next:
+def choose(run: StepContext[Booking], given: Any) -> Next:
     chosen = next((each for each in run.item.flight_options if each.option_id == given["optionId"]), None)
     if chosen is None:
         raise InvalidRequest("This option was not offered: choose one of those that were.")
     if chosen.option_id == "opt-2":
         asked = Approval(asked_of=APPROVER, due_at=run.now + timedelta(hours=1))
-        message = message_to(run.stores, EmployeeId(APPROVER), "approval", {}, run.item.booking_id)
+        message = build_message(run.stores, EmployeeId(APPROVER), "approval", {}, run.item.booking_id)
         breaching = chosen.model_copy(update={"breaches": [BREACH]})
         return Next(
             "approving",
             {"selected_option": breaching, "approval": asked},
-            writes=notice_writes(run.stores, message),
+            writes=build_notice_writes(run.stores, message),
         )
     return _confirmed(run, chosen)
 
 
-def answer(run: Run[Booking], given: Any) -> Next:
+def answer(run: StepContext[Booking], given: Any) -> Next:
     return Next("initiated", {"answers": [*run.item.answers, given["text"]], "question": None})
 
 
-def decide(run: Run[Booking], given: Any) -> Next:
+def decide(run: StepContext[Booking], given: Any) -> Next:
     assert run.item.selected_option is not None
     if given["decision"] == "approve":
         return _confirmed(run, run.item.selected_option)
     return Next("cancelled", writes=(patterns.leave_place(run.item.employee_id, run.item.booking_id),))
 
 
-def cancelled(run: Run[Booking], reason: str) -> Next:
+def cancelled(run: StepContext[Booking], reason: str) -> Next:
     leaves = patterns.leave_place(run.item.employee_id, run.item.booking_id)
     return Next("cancelled", writes=(leaves, *told(run, "cancelled", {"reason": reason})))
 
 
-def _confirmed(run: Run[Booking], chosen: FlightOption) -> Next:
+def _confirmed(run: StepContext[Booking], chosen: FlightOption) -> Next:
     leaves = patterns.leave_place(run.item.employee_id, run.item.booking_id)
     changes = {"selected_option": chosen, "confirmation_number": "QX7T2M", "paid_usd": chosen.price_usd}
     return Next("confirmed", changes, writes=(leaves, *told(run, "confirmation", {"number": "QX7T2M"})))
 
 
-def told(run: Run[Booking], about: str, body: dict[str, Any]) -> Any:
-    return notice_writes(
-        run.stores, message_to(run.stores, run.item.employee_id, about, body, run.item.booking_id)
+def told(run: StepContext[Booking], about: str, body: dict[str, Any]) -> Any:
+    return build_notice_writes(
+        run.stores, build_message(run.stores, run.item.employee_id, about, body, run.item.booking_id)
     )
 
 
@@ -194,63 +197,63 @@ SMALL: Final[Flow[Booking]] = Flow(
     prefix="SM",
     rate=Rate(per="step of a booking"),
     example=example,
-    shows=Booking.status,
-    changed=Booking.updated_at,
-    begins="initiated",
+    shown_attribute=Booking.status,
+    changed_attribute=Booking.updated_at,
+    initial_state="initiated",
     token_secret="tripcortex/flow-token",
     states=(
-        State("initiated", Step("Offer", offer, to=("asking", "options_presented")), shown=S.initiated),
-        State("asking", Wait({"answer": Answer(answer, to=("initiated",))}), shown=S.searching),
+        State("initiated", Step("Offer", offer, to=("asking", "options_presented")), shown_as=S.initiated),
+        State("asking", Wait({"answer": Answer(answer, to=("initiated",))}), shown_as=S.searching),
         State(
             "options_presented",
             Wait(
                 {"choose": Answer(choose, to=("approving", "confirmed"))},
                 deadline_s=1800,
-                late=lambda run: cancelled(run, "nobody chose"),
-                late_to="cancelled",
+                on_deadline=lambda run: cancelled(run, "nobody chose"),
+                deadline_to="cancelled",
             ),
-            shown=S.options_presented,
+            shown_as=S.options_presented,
         ),
         State(
             "approving",
             Wait({"decide": Answer(decide, to=("confirmed", "cancelled"))}),
-            shown=S.user_selected,
+            shown_as=S.user_selected,
         ),
-        State("confirmed", shown=S.confirmed),
-        State("cancelled", shown=S.cancelled),
+        State("confirmed", shown_as=S.confirmed),
+        State("cancelled", shown_as=S.cancelled),
     ),
-    cancel=Cancel(cancelled, frm=("initiated", "asking", "options_presented"), to="cancelled"),
+    cancel=Cancel(cancelled, from_states=("initiated", "asking", "options_presented"), to="cancelled"),
 )
 
 
-# --- the system of it --------------------------------------------------------------------------------------------
+# --- the system of it ---------------------------------------------------------------------------------------
 
 
-KNOWLEDGE: Final = (*patterns_in(knowledge), *patterns_in(files))
+KNOWLEDGE: Final = (*collect_patterns(knowledge), *collect_patterns(files))
 API: Final = Component(
     "api",
-    reads=(*needs.API_READS, *SMALL.looking, SMALL.use.places),
+    reads=(*pattern_sets.API_READS, *SMALL.lookup_patterns, SMALL.pattern_set.executions),
     writes=(
-        *needs.API_WRITES,
-        *needs.TELLING,
+        *pattern_sets.API_WRITES,
+        *pattern_sets.MESSAGE_WRITES,
         patterns.append_audit,
-        *dict.fromkeys((*SMALL.starting, *SMALL.answering)),
+        *dict.fromkeys((*SMALL.start_patterns, *SMALL.answer_patterns)),
         *KNOWLEDGE,
     ),
-    routes=api_routes,
-    is_signed=True,
+    routes=build_api_routes,
+    has_signed_requests=True,
 )
 SENDER: Final = Component(
     "sender",
-    reads=needs.SENDER_READS,
-    writes=needs.SENDER_WRITES,
-    consumers=(sender.CONSUMER,),
-    schedules=sender.SCHEDULES,
+    reads=pattern_sets.SENDER_READS,
+    writes=pattern_sets.SENDER_WRITES,
+    consumers=(message_sender.CONSUMER,),
+    schedules=message_sender.SCHEDULES,
 )
 WORKER: Final = Component(
     "worker",
     reads=SMALL.reads,
-    writes=(*SMALL.writes, *needs.TELLING, patterns.append_audit, patterns.leave_place),
+    writes=(*SMALL.writes, *pattern_sets.MESSAGE_WRITES, patterns.append_audit, patterns.leave_place),
     consumers=(SMALL.consumer(),),
     schedules=SMALL.schedules,
 )
@@ -258,9 +261,9 @@ SYSTEM: Final = System(
     "tripcortex",
     "The live side of Trip Cortex",
     tables=(*TABLES, FLOWS, OUTBOX),
-    queues=(notices.notices, SMALL.steps),
+    queues=(notices.notices, SMALL.step_queue),
     patterns=(
-        *patterns_in(patterns),
+        *collect_patterns(patterns),
         *KNOWLEDGE,
         notices.receive,
         notices.done,
@@ -270,13 +273,13 @@ SYSTEM: Final = System(
     ),
     components=(API, SENDER, WORKER),
     outboxes=(NOTICES, SMALL.outbox),
-    manners=described_schemes,
+    configure_app=add_security_schemes,
     body_bytes_max=2_000_000,
 )
 WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))
 
 
-# --- the service, and who calls it -------------------------------------------------------------------------------
+# --- the service, and who calls it --------------------------------------------------------------------------
 
 
 @dataclass
@@ -290,7 +293,7 @@ class Service:
     left: list[str]
 
     def headers(self, employee: str = "emp-1", **token: Any) -> dict[str, str]:
-        return {"authorization": f"Bearer {self.issuer.minted(employee, **token)}"}
+        return {"authorization": f"Bearer {self.issuer.mint_token(employee, **token)}"}
 
     def call(self, method: str, path: str, employee: str = "emp-1", **more: Any) -> httpx2.Response:
         token = more.pop("token", {})
@@ -325,7 +328,7 @@ class Service:
     @asynccontextmanager
     async def connected(self, employee: str = "emp-1", **token: Any) -> AsyncIterator[Client]:
         """As a browser: the token is a subprotocol."""
-        offered = ["tripcortex.v1", f"bearer.{self.issuer.minted(employee, **token)}"]
+        offered = ["tripcortex.v1", f"bearer.{self.issuer.mint_token(employee, **token)}"]
         async with connect(self.url.replace("http://", "ws://") + "/ws", subprotocols=offered) as socket:  # type: ignore[arg-type]
             assert socket.subprotocol == "tripcortex.v1"
             yield Client(socket)
@@ -366,17 +369,17 @@ def service(folder: Path, *, with_policies: bool = False) -> Iterator[Service]:
     issuer = IssuerSandbox(clock=clock)
     with ExitStack() as stack:
         patched = stack.enter_context(pytest.MonkeyPatch.context())
-        patched.setattr(trips, "BOOKING", SMALL)
-        patched.setattr(requesting, "BOOKING", SMALL)
-        stack.enter_context(environment(SECRETS, without=("TRIPCORTEX_",)))
-        issuer_url = stack.enter_context(serving(issuer_app(issuer)))
+        patched.setattr(trips, "BOOKING_FLOW", SMALL)
+        patched.setattr(booking_requests, "BOOKING_FLOW", SMALL)
+        stack.enter_context(patch_environ(SECRETS, without=("TRIPCORTEX_",)))
+        issuer_url = stack.enter_context(serve_in_thread(build_issuer_app(issuer)))
         stores = open_stores(system, settings, clock=clock)
         stack.callback(lambda: asyncio.run(stores.close()))
         left: list[str] = []
         stack.callback(lambda: left.extend(asyncio.run(_connected(stores))))
-        with environment(issuer_variables(issuer_url) | BOUNDS):
-            app = app_of(system, stores, part_of(system))
-            url = stack.enter_context(serving(app))
+        with patch_environ(issuer_variables(issuer_url) | BOUNDS):
+            app = build_app(system, stores, build_workload(system))
+            url = stack.enter_context(serve_in_thread(app))
         http = stack.enter_context(httpx2.Client(base_url=url, timeout=30))
         yield Service(url, stores, clock, issuer, http, left)
 

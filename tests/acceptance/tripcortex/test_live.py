@@ -14,11 +14,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from holdfast import declaration_of
+from holdfast import get_declaration
 from tests.acceptance.tripcortex.live_service import APPROVER, Client, Service, service
-from tripcortex import patterns
-from tripcortex.live.notices import hurry, message_to, notice_writes
-from tripcortex.model import TABLES, Connection, EmployeeId
+from tripcortex.model import patterns
+from tripcortex.model.entities import TABLES, Connection, EmployeeId
+from tripcortex.model.notices import build_message, build_notice_writes, dispatch_now
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield made
 
 
-# --- who may connect ---------------------------------------------------------------------------------------------
+# --- who may connect ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-52")
@@ -46,7 +46,7 @@ def test_a_connection_is_written_when_it_opens_and_removed_when_it_closes(live: 
             now = int(live.clock.now())
             assert int(row.connected_at.timestamp()) == now
             # The document's example says 1741618800, a year before: it would be removed at once.
-            assert declaration_of(Connection).to_item(row)["ttl"] == now + 7_200 == 1_773_158_400
+            assert get_declaration(Connection).to_item(row)["ttl"] == now + 7_200 == 1_773_158_400
             assert (await client.ask(action="ping", requestId="r-1"))["requestId"] == "r-1"
         await gone(live, "emp-rows")
 
@@ -114,7 +114,7 @@ def test_an_employee_has_ten_connections_at_most(live: Service) -> None:
     live.run(story())
 
 
-# --- what they are told ------------------------------------------------------------------------------------------
+# --- what they are told -------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-94")
@@ -185,7 +185,7 @@ def test_a_connection_whose_time_is_over_is_not_written_to_though_its_row_is_the
     live.run(story())
 
 
-# --- bad input ---------------------------------------------------------------------------------------------------
+# --- bad input ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-57")
@@ -297,7 +297,7 @@ def test_who_sends_too_much_is_closed_and_what_is_too_large_too(live: Service) -
     live.run(story())
 
 
-# --- the end -----------------------------------------------------------------------------------------------------
+# --- the end ------------------------------------------------------------------------------------------------
 # These move the clock, and so come last.
 
 
@@ -307,9 +307,9 @@ def test_a_connection_ends_with_its_token_unless_it_is_renewed(live: Service) ->
             live.connected("emp-short", lifetime_s=60) as left,
             live.connected("emp-short", lifetime_s=60) as renewed,
         ):
-            other = live.issuer.minted("emp-other", lifetime_s=600)
+            other = live.issuer.mint_token("emp-other", lifetime_s=600)
             assert (await renewed.ask(action="renew", token=other))["problem"]["status"] == 400
-            fresh = live.issuer.minted("emp-short", lifetime_s=600)
+            fresh = live.issuer.mint_token("emp-short", lifetime_s=600)
             ends = await renewed.ask(action="renew", token=fresh)
             assert ends["expiresAt"] == int(live.clock.now()) + 600
             live.clock.advance(91)
@@ -388,13 +388,13 @@ def test_a_service_that_ends_closes_its_connections_and_forgets_them(tmp_path: P
     asyncio.run(story())
 
 
-# --- what they do ------------------------------------------------------------------------------------------------
+# --- what they do -------------------------------------------------------------------------------------------
 
 
 async def tell(live: Service, employee: str, number: int) -> str:
-    message = message_to(live.stores, EmployeeId(employee), "note", {"number": number})
-    await live.stores.transact(*notice_writes(live.stores, message))
-    await hurry(live.stores, message)
+    message = build_message(live.stores, EmployeeId(employee), "note", {"number": number})
+    await live.stores.transact(*build_notice_writes(live.stores, message))
+    await dispatch_now(live.stores, message)
     return message.message_id
 
 

@@ -17,17 +17,17 @@ from uuid import UUID
 import httpx2
 import pytest
 
-from holdfast import Ulids
+from holdfast import UlidGenerator
 from holdfast.web import PROBLEM_JSON
 from tests.acceptance.tripcortex.live_service import APPROVER, Service, service
-from tripcortex import patterns
-from tripcortex.auditing import audited
-from tripcortex.knowledge import patterns as knowledge
-from tripcortex.knowledge.embedding import local_embedding
-from tripcortex.knowledge.ingesting import ingest_waiting
-from tripcortex.model import AuditEvent, AuditRecord, Booking, EmployeeId, audit_end
-from tripcortex.parsing.sample_policy import policy_rules
-from tripcortex.routes.nodes import FRAME_BYTES_MAX
+from tripcortex.api.routes.connections import FRAME_BYTES_MAX
+from tripcortex.demo.sample.policy_document import build_policy_rules
+from tripcortex.model import patterns
+from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, EmployeeId, compute_audit_expiry
+from tripcortex.model.policies import patterns as knowledge
+from tripcortex.policies.embedding import build_local_embedding
+from tripcortex.policies.ingestion import ingest_pending
+from tripcortex.workers.audit_entries import build_audit_entry
 
 ADMIN = {"is_admin": True}
 FORM = {"content-type": "multipart/form-data; boundary=part"}
@@ -49,7 +49,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield made
 
 
-# --- bookings ----------------------------------------------------------------------------------------------------
+# --- bookings -----------------------------------------------------------------------------------------------
 
 
 def test_a_trip_is_asked_for_chosen_and_confirmed(web: Service) -> None:
@@ -181,7 +181,7 @@ def test_an_employee_may_begin_only_so_many_bookings_in_a_minute(web: Service) -
     web.asked("emp-eager")
 
 
-# --- audit -------------------------------------------------------------------------------------------------------
+# --- audit --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-77")
@@ -238,7 +238,11 @@ def test_exports_are_whole_and_run_nothing_where_they_are_opened(web: Service) -
     booking = web.run(web.stores.run(patterns.booking(EmployeeId("emp-csv"), rows[0]["bookingId"])))  # type: ignore[arg-type]
     assert booking is not None
     for _ in range(120):
-        web.run(web.stores.run(audited(web.stores, booking, AuditEvent.error, "Retry", error_code="=1+1")))
+        web.run(
+            web.stores.run(
+                build_audit_entry(web.stores, booking, AuditEvent.error, "Retry", error_code="=1+1")
+            )
+        )
     entries = list(csv.DictReader(io.StringIO(web.call("GET", "/audit.csv", "emp-csv").text)))
     # More than a page.
     assert len(entries) == 125 and entries[-1]["errorCode"] == "'=1+1"
@@ -249,7 +253,7 @@ def test_exports_are_whole_and_run_nothing_where_they_are_opened(web: Service) -
         assert "emp-csv" in theirs.text
 
 
-# --- policies ----------------------------------------------------------------------------------------------------
+# --- policies -----------------------------------------------------------------------------------------------
 
 
 def test_a_policy_is_uploaded_read_replaced_rolled_back_and_removed(web: Service) -> None:
@@ -282,7 +286,7 @@ def test_a_policy_is_uploaded_read_replaced_rolled_back_and_removed(web: Service
     assert (back["id"], back["serves"]) == (first["id"], True)
     # Each edition names the document: there is nothing before the first.
     told = refused(web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN), 400)
-    assert "no former edition" in told["detail"]
+    assert "No earlier edition" in told["detail"]
 
     assert web.call("DELETE", f"/policies/{second['id']}", token=ADMIN).status_code == 204
     refused(web.call("GET", f"/policies/{second['id']}", token=ADMIN), 404)
@@ -320,7 +324,7 @@ def test_a_file_that_cannot_be_a_policy_is_refused_or_says_why_it_failed(web: Se
 
 
 def test_rules_for_programs_come_as_a_field_or_as_a_file(web: Service) -> None:
-    text = json.dumps(policy_rules())
+    text = json.dumps(build_policy_rules())
     for rules in ((None, text), ("rules.json", text.encode(), "application/json")):
         form: Any = {"file": ("rules.md", POLICY, "text/markdown"), "rules": rules}
         made = web.call("POST", "/policies", files=form, token=ADMIN)
@@ -341,7 +345,7 @@ def test_policies_are_for_admins_of_the_organisation_alone(web: Service) -> None
         refused(web.call(method.upper(), address, "emp-2", token=founder), 401)
 
 
-# --- who sees what -----------------------------------------------------------------------------------------------
+# --- who sees what ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-57")
@@ -426,7 +430,7 @@ def test_the_description_says_what_is_asked_and_how_callers_prove_themselves(web
     assert len(ids) == len(set(ids))
 
 
-# --- what they do ------------------------------------------------------------------------------------------------
+# --- what they do -------------------------------------------------------------------------------------------
 
 
 def entry(booking: Booking, at: datetime) -> AuditRecord:
@@ -434,12 +438,12 @@ def entry(booking: Booking, at: datetime) -> AuditRecord:
     then = SimpleNamespace(now=at.timestamp)
     return AuditRecord(
         booking_id=booking.booking_id,
-        audit_id=Ulids(then).new(),
+        audit_id=UlidGenerator(then).new(),
         employee_id=booking.employee_id,
         timestamp=at,
         event=AuditEvent.reasoning,
         step="ReasonAndPlan",
-        expires_at=audit_end(at),
+        expires_at=compute_audit_expiry(at),
     )
 
 
@@ -452,7 +456,7 @@ def in_parts() -> Iterator[bytes]:
 
 def read(web: Service, policy_id: str) -> dict[str, Any]:
     """A policy once the orchestrator has been at it."""
-    web.run(ingest_waiting(web.stores, local_embedding()))
+    web.run(ingest_pending(web.stores, build_local_embedding()))
     found: dict[str, Any] = web.call("GET", f"/policies/{policy_id}", token=ADMIN).json()
     return found
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import tripcortex
-from holdfast import Ulid, open_stores, prepare
-from holdfast.cli.stories.systems import OPENED_BY, fill, story_settings
-from holdfast.clock import RunClock
-from tripcortex import patterns
-from tripcortex.model import AuditRecord, Booking, BookingStatus, EmployeeId
-from tripcortex.sandbox.portal_ledger import FILE
-from tripcortex.story import ADA, BEN, CYD, DEE, EVE, FAY, GUS, story
+from holdfast import Ulid, open_stores, provision
+from holdfast.cli.stories.system_stories import STORE_SETTINGS, build_story_settings, write_sample
+from holdfast.core.clock import RunClock
+from tripcortex.demo.sandbox.portal_ledger import FILE_NAME
+from tripcortex.demo.story import ADA, BEN, CYD, DEE, EVE, FAY, GUS, run_story
+from tripcortex.model import patterns
+from tripcortex.model.entities import AuditRecord, Booking, BookingStatus, EmployeeId
+from tripcortex.system import SYSTEM
 
 S = BookingStatus
 
@@ -44,14 +44,14 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 async def _told(folder: Path) -> Told:
-    system, console = tripcortex.SYSTEM, Console(file=StringIO(), width=160)
-    settings = story_settings(system, folder)
+    system, console = SYSTEM, Console(file=StringIO(), width=160)
+    settings = build_story_settings(system, folder)
     async with open_stores(system, settings) as stores:
-        await prepare(stores, system)
-        await fill(system, stores, console)
+        await provision(stores, system)
+        await write_sample(system, stores, console)
         assert isinstance(stores.clock, RunClock)
-        variables = {f"HOLDFAST_{name.upper()}": str(getattr(settings, name)) for name in OPENED_BY}
-        await story(stores, console, stores.clock, folder, variables)
+        variables = {f"HOLDFAST_{name.upper()}": str(getattr(settings, name)) for name in STORE_SETTINGS}
+        await run_story(stores, console, stores.clock, folder, variables)
         people = (ADA, BEN, CYD, DEE, EVE, FAY, GUS)
         bookings = {each: list(await stores.all(patterns.history(EmployeeId(each)))) for each in people}
         trails = {
@@ -60,7 +60,7 @@ async def _told(folder: Path) -> Told:
             for booking in found
         }
         markers = [await stores.run(patterns.place_of(EmployeeId(each))) for each in people]
-    ledger = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+    ledger = [json.loads(line) for line in (folder / FILE_NAME).read_text().splitlines()]
     assert isinstance(console.file, StringIO)
     return Told(
         console.file.getvalue(),

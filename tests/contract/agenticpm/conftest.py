@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agenticpm import patterns
-from agenticpm.model import contents, table
+from agenticpm.model import patterns
+from agenticpm.model.entities import contents, table
 from holdfast import Stores, create_buckets, create_tables
-from holdfast.clock import SYSTEM_CLOCK
+from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.runtime.engines import Engines
 from holdfast.stores.objects.local import open_memory_objects
 from tests.contract.moto import skip_races

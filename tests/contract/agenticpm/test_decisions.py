@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agenticpm import patterns
-from agenticpm.artefacts import content_of
-from agenticpm.contents import ArtefactType
-from agenticpm.escalations import decide, expire_due, of_project
-from agenticpm.events import moment
-from agenticpm.model import Escalation, EscalationStatus
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import patterns
+from agenticpm.model.artefacts import load_content
+from agenticpm.model.entities import Escalation, EscalationStatus
+from agenticpm.model.escalations import decide, expire_due, list_of_project
+from agenticpm.model.events import get_now
 from holdfast import Stores
-from holdfast.errors import Conflict
+from holdfast.core.errors import Conflict
 from tests.contract.agenticpm.conftest import Played
 from tests.unit.agenticpm.sample_contents import PROJECT, HandClock
 from tests.unit.agenticpm.sample_questions import ask
@@ -28,7 +28,7 @@ async def in_status(stores: Stores, status: EscalationStatus) -> list[Escalation
 async def decided(stores: Stores) -> list[tuple[str, str]]:
     """The number and the title of each line of the decision log."""
     log = await stores.run(patterns.artefact(PROJECT, ArtefactType.decision_log))
-    content = {"decisions": []} if log is None else await content_of(stores, log)
+    content = {"decisions": []} if log is None else await load_content(stores, log)
     return [(each["id"], each["title"]) for each in content["decisions"]]
 
 
@@ -98,14 +98,14 @@ def test_a_decision_is_tried_anew_where_another_wrote_the_log_meanwhile(
 
 def test_a_question_lapses_or_is_replaced(played: Played) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
-        lapses = await ask(stores, expires_at=moment(clock) + timedelta(hours=1))
+        lapses = await ask(stores, expires_at=get_now(clock) + timedelta(hours=1))
         clock.seconds += 1
         replaced = await ask(stores, subject="beta")
         clock.seconds += 1
         asked = await ask(stores, subject="beta")
         clock.seconds += 3600
         assert await expire_due(stores) == 1
-        assert [(each.id, each.status.value) for each in await of_project(stores, PROJECT)] == [
+        assert [(each.id, each.status.value) for each in await list_of_project(stores, PROJECT)] == [
             (lapses.id, "expired"),
             (replaced.id, "superseded"),
             (asked.id, "pending"),

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from agenticpm import patterns
-from agenticpm.artefacts import content_of, previous_of, undo, update, updated
-from agenticpm.contents import ArtefactType
-from agenticpm.model import Artefact
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import patterns
+from agenticpm.model.artefacts import build_update, load_content, load_previous, undo, update
+from agenticpm.model.entities import Artefact
 from holdfast import Stores
-from holdfast.errors import Conflict, TransactionCancelled
+from holdfast.core.errors import Conflict, TransactionCancelled
 from tests.contract.agenticpm.conftest import Played
 from tests.unit.agenticpm.sample_contents import CONTENTS, PROJECT, HandClock, raid_log
 
@@ -46,7 +46,7 @@ def test_an_update_is_over_the_version_that_was_seen(played: Played) -> None:
         await update(stores, PROJECT, RAID, raid_log("R002"), 1)
         third = await update(stores, PROJECT, RAID, raid_log("R003"), 2)
         assert (third.version, third.previous_version) == (3, raid_log("R002"))
-        with pytest.raises(Conflict, match="is at version 3, and this was made for version 2"):
+        with pytest.raises(Conflict, match="is at version 3, but the request expects version 2"):
             await update(stores, PROJECT, RAID, raid_log("R004"), 2)
         assert await stores.run(patterns.artefact(PROJECT, RAID)) == third
 
@@ -75,7 +75,7 @@ def test_of_many_at_once_one_is_written(played: Played) -> None:
 def test_writes_that_were_overtaken_leave_nothing(played: Played) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         seen = await update(stores, PROJECT, RAID, raid_log("R001"), 0)
-        writes = await updated(stores, PROJECT, RAID, raid_log("R002"), seen=seen)
+        writes = await build_update(stores, PROJECT, RAID, raid_log("R002"), seen=seen)
         first = await update(stores, PROJECT, RAID, raid_log("R003"), 1)
         with pytest.raises(TransactionCancelled):
             await stores.transact(*writes)
@@ -108,9 +108,9 @@ def test_what_no_item_could_hold_is_kept_and_read(played: Played) -> None:
         await update(stores, PROJECT, RAID, large("second"), 1)
         read = await stores.run(patterns.artefact(PROJECT, RAID))
         assert read is not None
-        assert await content_of(stores, read) == large("second")
-        assert await previous_of(stores, read) == large("first")
+        assert await load_content(stores, read) == large("second")
+        assert await load_previous(stores, read) == large("first")
         back = await undo(stores, PROJECT, RAID, 2)
-        assert await content_of(stores, back) == large("first")
+        assert await load_content(stores, back) == large("first")
 
     played(story)

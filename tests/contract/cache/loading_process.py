@@ -13,7 +13,7 @@ import sys
 
 from pydantic import BaseModel
 
-from holdfast import Cached, Rate, Stores, stores_in_memory
+from holdfast import CachedValue, Rate, Stores, open_memory_stores
 from holdfast.guarantees import ReadThrough
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
@@ -26,7 +26,7 @@ class Entry(BaseModel):
 
 
 def entries(lock_s: float, wait_s: float) -> ReadThrough[Entry]:
-    cached = Cached("entry:{id}", Entry, lifetime_s=300)
+    cached = CachedValue("entry:{id}", Entry, lifetime_s=300)
     return ReadThrough(cached, "E", rate=Rate("r"), example={"id": "1"}, lock_s=lock_s, wait_s=wait_s)
 
 
@@ -44,7 +44,7 @@ async def load() -> Entry:
 async def ask(address: str, id: str, lock_s: str, wait_s: str) -> None:
     through = entries(float(lock_s), float(wait_s))
     engines = Engines({"cache": lambda: open_redis(address, timeout_s=10)})
-    async with Stores(stores_in_memory().tables, engines=engines) as stores:
+    async with Stores(open_memory_stores().tables, engines=engines) as stores:
         stores.observe(lambda usage: tell(usage.operation))
         found = await asyncio.gather(*(through.get(stores, load, id=id) for _ in range(CALLERS)))
     tell("found " + ",".join(sorted({each.loaded_by for each in found if each})))

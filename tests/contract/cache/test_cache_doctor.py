@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Cached, GetCached, Rate, System, pattern
+from holdfast import CachedValue, GetCached, Rate, System, pattern
 from holdfast.cli import main
 from tests.contract.redis_server import RedisServer
 
@@ -18,7 +18,7 @@ class Payer(BaseModel):
     name: str
 
 
-payers = Cached("payer:{payer_id}", Payer, lifetime_s=300)
+payers = CachedValue("payer:{payer_id}", Payer, lifetime_s=300)
 
 
 @pattern("C0", "A pattern whose example does not fit", rate=Rate("request"))
@@ -35,7 +35,7 @@ def payer(payer_id: str) -> GetCached[Payer]:
 def _one_system_with_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = System("gateway", "A gateway", [], [without_example, payer])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"gateway": system})
+    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"gateway": system})
 
 
 def examined(capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[dict[str, Any]]]:
@@ -85,7 +85,7 @@ def test_a_cache_that_no_system_uses_is_not_looked_at(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     system = System("gateway", "A gateway", [], [without_example])
-    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"gateway": system})
+    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"gateway": system})
     monkeypatch.setenv("HOLDFAST_CACHE", "redis://127.0.0.1:1/0")
     code, found = examined(capsys)
     assert (code, found) == (0, [])

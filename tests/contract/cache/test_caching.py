@@ -13,8 +13,8 @@ from typing import TypeVar
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Cached, Rate, Stores, Windows, stores_in_memory
-from holdfast.errors import CacheUnavailable, RateLimited
+from holdfast import CachedValue, Rate, Stores, WindowCounter, open_memory_stores
+from holdfast.core.errors import CacheUnavailable, RateLimited
 from holdfast.guarantees import ReadThrough, Sessions, WindowLimit
 from holdfast.operations.cache import GetValue, Operation, PutValue
 from holdfast.runtime.engines import Engines
@@ -46,7 +46,7 @@ sessions = Sessions(
     example_value=ADA,
 )
 limit = WindowLimit(
-    Windows("ratelimit:{tenant}:{window}", window_s=60),
+    WindowCounter("ratelimit:{tenant}:{window}", window_s=60),
     "RL",
     limit=20,
     rate=Rate("request"),
@@ -55,7 +55,7 @@ limit = WindowLimit(
 
 
 def stores_with(cache: Cache, clock: Hands) -> Stores:
-    return Stores(stores_in_memory().tables, clock=clock, engines=Engines({"cache": lambda: cache}))
+    return Stores(open_memory_stores().tables, clock=clock, engines=Engines({"cache": lambda: cache}))
 
 
 # --- one engine after another -------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_what_is_refused_is_forgotten_and_what_was_renewed_meanwhile_stays(store
 
     def after_forgetting(cache: Cache) -> bytes | None:
         store.run(old)
-        asyncio.run(part.forget(stores_with(cache, store.clock), refused, id=id))
+        asyncio.run(part.invalidate(stores_with(cache, store.clock), refused, id=id))
         return store.run(GetValue(key=key))
 
     assert after_forgetting(store.cache) is None
@@ -320,7 +320,7 @@ def test_what_is_declared_twice_with_one_key_is_read_as_each_declares_it(store: 
 
     async def story() -> None:
         stores, id = stores_with(store.cache, store.clock), f"v-{next(IDS)}"
-        await stores.run(Cached("entry:{id}", Older, lifetime_s=60).put(Older(holder="x"), id=id))
+        await stores.run(CachedValue("entry:{id}", Older, lifetime_s=60).put(Older(holder="x"), id=id))
 
         async def load() -> Entry:
             return Entry(loaded_by="us")

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import CacheUnavailable, Defect, InvalidRequest, SecretMissing, StoreClosed
+from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.errors import CacheUnavailable, InternalError, InvalidRequest, SecretMissing, StoreClosed
 from holdfast.operations.cache import (
     DeleteValue,
     ExtendValue,
@@ -51,7 +51,7 @@ def run(cache: Cache, operation: Operation[R]) -> R:
 def test_a_cache_that_was_opened_before_a_fork_is_refused_in_the_child(redis_of_the_run: RedisServer) -> None:
     story = """
 import asyncio, os, sys
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from holdfast.operations.cache import GetValue
 from holdfast.stores.cache.redis import open_redis
 
@@ -127,7 +127,7 @@ def test_every_error_of_the_client_becomes_one_of_ours() -> None:
         assert isinstance(found, CacheUnavailable), kind
         assert "ada" not in found.message
     assert isinstance(failure_of(OSError("gone"), "redis://here"), CacheUnavailable)
-    assert isinstance(failure_of(KeyError("x"), "redis://here"), Defect)
+    assert isinstance(failure_of(KeyError("x"), "redis://here"), InternalError)
     assert failure_of(refusal := InvalidRequest("no"), "redis://here") is refusal
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest, KeyUnavailable
+from holdfast.core.errors import InvalidRequest, KeyUnavailable
 from holdfast.security.ciphers import Envelope, open_file_cipher
 from holdfast.security.kms import open_kms_cipher
 from tests.contract.moto import moto_endpoint
@@ -44,8 +44,8 @@ def test_what_is_encrypted_comes_back_in_its_context(
 def test_nothing_of_the_text_is_in_the_message_and_no_two_are_alike(keys: Keys) -> None:
     first, second = keys.cipher.encrypt(TEXT, HERE), keys.cipher.encrypt(TEXT, HERE)
     assert TEXT not in first
-    assert Envelope.of(first).sealed != Envelope.of(second).sealed
-    assert Envelope.of(first).wrapped != Envelope.of(second).wrapped
+    assert Envelope.parse(first).sealed != Envelope.parse(second).sealed
+    assert Envelope.parse(first).wrapped != Envelope.parse(second).wrapped
 
 
 @pytest.mark.parametrize("context", [{}, {"bucket": "archive"}, {"bucket": "archive", "key": "a/c"}])
@@ -56,7 +56,7 @@ def test_a_message_is_not_decrypted_in_another_place(keys: Keys, context: dict[s
 
 
 def test_a_changed_body_is_refused_wherever_it_was_changed(keys: Keys) -> None:
-    envelope = Envelope.of(keys.cipher.encrypt(TEXT, HERE))
+    envelope = Envelope.parse(keys.cipher.encrypt(TEXT, HERE))
     for at in range(len(envelope.sealed)):
         changed = bytearray(envelope.sealed)
         changed[at] ^= 1
@@ -74,7 +74,7 @@ def test_a_message_that_was_cut_off_is_refused(keys: Keys) -> None:
 
 
 def test_the_data_key_of_another_message_does_not_open_this_one(keys: Keys) -> None:
-    one, other = (Envelope.of(keys.cipher.encrypt(TEXT, HERE)) for _ in range(2))
+    one, other = (Envelope.parse(keys.cipher.encrypt(TEXT, HERE)) for _ in range(2))
     with pytest.raises(InvalidRequest, match="damaged"):
         keys.cipher.decrypt(
             bytes(Envelope(key_id=one.key_id, wrapped=other.wrapped, sealed=one.sealed)), HERE
@@ -85,7 +85,7 @@ def test_after_a_rotation_old_messages_are_read_and_new_ones_have_the_new_key(ke
     old = keys.cipher.encrypt(TEXT, HERE)
     keys.rotate()
     new = keys.cipher.encrypt(TEXT, HERE)
-    assert Envelope.of(old).key_id != Envelope.of(new).key_id
+    assert Envelope.parse(old).key_id != Envelope.parse(new).key_id
     assert keys.cipher.decrypt(old, HERE) == keys.cipher.decrypt(new, HERE) == TEXT
 
 
@@ -93,8 +93,8 @@ def test_a_rewrapped_message_has_the_current_key_and_the_same_body(keys: Keys) -
     old = keys.cipher.encrypt(TEXT, HERE)
     keys.rotate()
     moved = keys.cipher.rewrap(old, HERE)
-    assert Envelope.of(moved).key_id == Envelope.of(keys.cipher.encrypt(b"", HERE)).key_id
-    assert Envelope.of(moved).sealed == Envelope.of(old).sealed
+    assert Envelope.parse(moved).key_id == Envelope.parse(keys.cipher.encrypt(b"", HERE)).key_id
+    assert Envelope.parse(moved).sealed == Envelope.parse(old).sealed
     assert keys.cipher.decrypt(moved, HERE) == TEXT
 
 

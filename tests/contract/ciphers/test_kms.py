@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     AccessRefused,
     HoldfastError,
     InvalidRequest,

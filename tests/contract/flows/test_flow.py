@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from holdfast.errors import AnswerTooLate, NotAwaited, NotCancellable
+from holdfast.core.errors import DeadlinePassed, NotCancellable, NotWaiting
 from holdfast.flows import Next, ParkedFor
-from holdfast.flows.driving import Driver
+from holdfast.flows.worker import StepWorker
 from tests.unit.flows.errands import DEADLINE_S, Bench, Errand, Shown, failed, steps
 
 from .conftest import Played
@@ -17,15 +17,15 @@ from .conftest import Played
 def test_goes_from_the_first_step_over_a_choice_to_the_end_with_each_effect_once(played: Played) -> None:
     async def story(at: Bench) -> None:
         errand = await at.at_offer()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.due, place.version) == ("offered", errand.flow_due, errand.version)
         await at.choose(errand)
         await at.work()
         errand = await at.errand()
         assert (errand.flow_state, errand.status, errand.chosen) == ("done", Shown.done, "red")
         assert await at.effects() == ["Book", "Choice", "Confirm", "Offer", "Plan"]
-        assert await at.flow.standing(at.stores) == []
-        assert await at.flow.outbox.waiting(at.stores) == []
+        assert await at.flow.list_executions(at.stores) == []
+        assert await at.flow.outbox.list_unsent(at.stores) == []
 
     played(story)
 
@@ -34,7 +34,7 @@ def test_a_message_handled_twice_and_one_that_is_lost_make_no_difference(played:
     async def story(at: Bench) -> None:
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
-        driver = Driver(at.flow, at.stores, at.tools)
+        driver = StepWorker(at.flow, at.stores, at.tools)
         await driver.handle(received)
         await driver.handle(received)
         await at.stores.run(steps.delete(received))
@@ -56,7 +56,7 @@ def test_tries_again_after_a_pause_and_then_gives_up(played: Played) -> None:
         assert await at.pass_time(60) == 1
         assert await at.pass_time(60) == 1
         assert ((await at.errand()).flow_state, await at.effects()) == ("failed", ["GaveUp"])
-        assert await at.flow.standing(at.stores) == []
+        assert await at.flow.list_executions(at.stores) == []
 
     played(story)
 
@@ -66,12 +66,12 @@ def test_a_deadline_is_a_row_that_the_sweeper_finds(played: Played) -> None:
         errand = await at.at_offer()
         assert await at.pass_time(DEADLINE_S - 1) == 0
         at.clock.advance(1)
-        with pytest.raises(AnswerTooLate):
+        with pytest.raises(DeadlinePassed):
             await at.choose(errand)
         other = await at.at_offer("e-2")
         assert await at.pass_time(DEADLINE_S) == 1
         assert {each.reason for each in (await at.errand(), await at.errand("e-2"))} == {"expired"}
-        with pytest.raises(NotAwaited):
+        with pytest.raises(NotWaiting):
             await at.choose(other)
 
     played(story)
@@ -86,7 +86,7 @@ def test_cancels_from_where_it_may_and_drops_what_a_step_gave_meanwhile(played: 
             await at.flow.cancel(at.stores, ("o-1", "e-1"), "no more")
 
         at.tools.within["Plan"] = somebody_cancels
-        await Driver(at.flow, at.stores, at.tools).handle(received)
+        await StepWorker(at.flow, at.stores, at.tools).handle(received)
         assert ((await at.errand()).reason, await at.effects()) == ("no more", ["Cancelled"])
         with pytest.raises(NotCancellable):
             await at.flow.cancel(at.stores, ("o-1", "e-1"), "again")
@@ -99,7 +99,7 @@ def test_parks_what_it_may_not_write_and_resumes_it(played: Played) -> None:
         at.tools.gives["Plan"] = Next("done")
         await at.begin()
         await at.work()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert place.parked_for == ParkedFor.MISTAKE
         assert await at.pass_time(86400) == 0
         del at.tools.gives["Plan"]
@@ -119,7 +119,7 @@ def test_of_answers_and_cancellations_at_once_one_is_written(played: Played) -> 
         )
         won = [each for each in ended if isinstance(each, Errand)]
         assert len(won) == 1
-        assert all(isinstance(each, Errand | NotAwaited | NotCancellable) for each in ended), ended
+        assert all(isinstance(each, Errand | NotWaiting | NotCancellable) for each in ended), ended
         assert (await at.errand()).flow_state == won[0].flow_state
 
     played(story)

@@ -8,8 +8,14 @@ from itertools import chain
 import pytest
 
 from holdfast import Stores
-from holdfast.errors import ConditionFailed, InProgress, NotHeld, PartyFailed, PartyRefused
-from holdfast.guarantees import Done, OnceStatus
+from holdfast.core.errors import (
+    ConditionFailed,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
+    InProgress,
+    NotPending,
+)
+from holdfast.guarantees import Completion, OnceStatus
 from tests.unit.guarantees.held_records import (
     ACT_S,
     HOLD_S,
@@ -108,7 +114,7 @@ def test_what_is_cancelled_is_never_done(played: Played) -> None:
         assert (cancelled.reviewed_by, cancelled.review) == ("ann", "not to him")
         clock.advance(HOLD_S)
         assert await due(stores) == []
-        with pytest.raises(NotHeld, match="cancelled by ann") as refused:
+        with pytest.raises(NotPending, match="cancelled by ann") as refused:
             await execute(stores, office, seen)
         assert refused.value.state == "cancelled"
         assert (office.ledger, await counted(stores, "cancelled")) == ([], 1)
@@ -120,7 +126,7 @@ def test_of_two_who_decide_on_what_both_have_seen_one_is_told_to_read_again(play
     async def story(stores: Stores, clock: HandClock) -> None:
         seen = await hold(stores)
         await queue.edit(stores, seen, by="ann", text="good day")
-        with pytest.raises(ConditionFailed, match="changed since it was seen, by ann"):
+        with pytest.raises(ConditionFailed, match="was changed since it was read, by ann"):
             await queue.approve(stores, seen, count("approved"), by="bob")
         assert (await read(stores)).text == "good day"
         assert await counted(stores, "approved") == 0
@@ -140,10 +146,10 @@ def test_of_many_who_cancel_and_execute_at_once_one_wins(played: Played) -> None
             both = [(cancel(), execute(stores, office, seen)) for _ in range(AT_ONCE)]
             answers = await asyncio.gather(*chain.from_iterable(both), return_exceptions=True)
             cancelled = sum(isinstance(each, Letter) for each in answers)
-            done = sum(isinstance(each, Done) and not each.replayed for each in answers)
+            done = sum(isinstance(each, Completion) and not each.replayed for each in answers)
             assert cancelled + done == 1
-            others = [each for each in answers if not isinstance(each, Letter | Done)]
-            assert all(isinstance(each, NotHeld | InProgress) for each in others), others
+            others = [each for each in answers if not isinstance(each, Letter | Completion)]
+            assert all(isinstance(each, NotPending | InProgress) for each in others), others
             assert [id for id, _ in office.ledger].count(seen.id) == done
         assert await counted(stores, "cancelled") + await counted(stores, "sent") == 5
 
@@ -162,12 +168,12 @@ def test_a_review_while_it_is_being_done_is_too_late(played: Played) -> None:
             queue.approve(stores, seen, by="ann"),
             queue.edit(stores, seen, by="ann", text="good day"),
         ):
-            with pytest.raises(NotHeld, match="being executed") as refused:
+            with pytest.raises(NotPending, match="being executed") as refused:
                 await review
             assert refused.value.state == "executing"
         office.may_go_on.set()
         await executing
-        with pytest.raises(NotHeld, match="was executed") as late:
+        with pytest.raises(NotPending, match="was executed") as late:
             await queue.cancel(stores, seen, by="ann")
         assert late.value.state == "executed"
 
@@ -178,10 +184,10 @@ def test_what_may_have_been_done_is_looked_up_and_not_repeated(played: Played) -
     async def story(stores: Stores, clock: HandClock) -> None:
         office, seen = PostOffice(), await hold(stores, for_s=0)
         office.fails = NO_ANSWER
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute(stores, office)
         assert await due(stores) == []
-        with pytest.raises(NotHeld):
+        with pytest.raises(NotPending):
             await queue.cancel(stores, await read(stores), by="ann")
         clock.advance(ACT_S)
         assert await due(stores) == ["l-1"]
@@ -197,14 +203,14 @@ def test_what_was_not_done_waits_again_and_can_be_cancelled(played: Played) -> N
         office = PostOffice()
         await hold(stores, for_s=0)
         office.refuses = NOT_NOW
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute(stores, office)
         assert await due(stores) == ["l-1"]
         seen = await read(stores)
         assert (seen.status, seen.attempts) == (OnceStatus.HELD, 1)
         await queue.cancel(stores, seen, by="ann")
         office.refuses = None
-        with pytest.raises(NotHeld):
+        with pytest.raises(NotPending):
             await execute(stores, office)
         assert office.ledger == []
 
@@ -215,16 +221,16 @@ def test_what_a_party_refuses_for_good_leaves_the_queue_with_what_is_written_of_
     async def story(stores: Stores, clock: HandClock) -> None:
         office = PostOffice()
         await hold(stores, for_s=0)
-        office.refuses = PartyRefused("no_such_address", "The office does not know it.")
+        office.refuses = ExternalServiceRefused("no_such_address", "The office does not know it.")
         for _ in range(2):
-            with pytest.raises(PartyRefused) as refused:
+            with pytest.raises(ExternalServiceRefused) as refused:
                 await execute(stores, office)
             assert refused.value.code == "no_such_address"
         seen = await read(stores)
         assert (seen.status, seen.refused, seen.queue) == (OnceStatus.FAILED, "no_such_address", None)
         assert (await due(stores), await counted(stores, "refused no_such_address")) == ([], 1)
 
-        with pytest.raises(NotHeld, match="refused for good"):
+        with pytest.raises(NotPending, match="refused permanently"):
             await queue.cancel(stores, seen, by="ann")
         office.refuses = None
         again = await queue.reopen(stores, seen, by="ann")
@@ -241,7 +247,7 @@ def test_what_is_past_its_life_is_not_due_though_the_store_still_has_it(played: 
         await hold(stores, for_s=0)
         clock.advance(LIFETIME_S + 2)
         assert await due(stores) == []
-        with pytest.raises(NotHeld) as refused:
+        with pytest.raises(NotPending) as refused:
             await execute(stores, office)
         assert (refused.value.state, office.ledger) == ("gone", [])
 

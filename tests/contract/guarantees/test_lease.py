@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import Rate, Stores
-from holdfast.errors import InProgress, LeaseLost, TransactionCancelled
+from holdfast.core.errors import InProgress, LeaseLost, TransactionCancelled
 from holdfast.guarantees import LEASES, HeldLease, Lease
 from tests.unit.guarantees.once_records import HandClock, count, counted, counters
 
@@ -74,7 +74,7 @@ def test_a_lease_that_was_renewed_is_not_over(played: Played) -> None:
 
 def test_it_is_given_back_at_the_end_of_the_block(played: Played) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
-        async with leases.held(stores, "sweeper") as held:
+        async with leases.hold(stores, "sweeper") as held:
             assert held.token == 1
             with pytest.raises(InProgress):
                 await leases.take(stores, "sweeper")

@@ -8,8 +8,14 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast import Stores
-from holdfast.errors import IdempotencyMismatch, InProgress, LeaseLost, PartyRefused, TransactionCancelled
-from holdfast.guarantees import Claim, Done, OnceStatus
+from holdfast.core.errors import (
+    ExternalServiceRefused,
+    IdempotencyMismatch,
+    InProgress,
+    LeaseLost,
+    TransactionCancelled,
+)
+from holdfast.guarantees import Claim, Completion, OnceStatus
 from holdfast.operations.tables import GetItem
 from tests.unit.guarantees.once_records import (
     LEASE_S,
@@ -102,7 +108,7 @@ def test_a_late_worker_without_writes_is_fenced_out_as_well(played: Played) -> N
         late = await claimed(stores)
         clock.advance(LEASE_S)
         await claimed(stores)
-        for act in (late.complete(result=1), late.release(), late.fail("late"), late.intend(1)):
+        for act in (late.complete(result=1), late.release(), late.fail("late"), late.record_intent(1)):
             with pytest.raises(LeaseLost):
                 await act
 
@@ -159,11 +165,11 @@ def test_the_effect_and_the_completion_are_one(played: Played) -> None:
 def test_what_was_kept_with_the_record_is_there_for_who_takes_over(played: Played) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         late = await claimed(stores)
-        await late.keep(note="to the team for refunds")
+        await late.save(note="to the team for refunds")
         clock.advance(LEASE_S)
         assert (await claimed(stores)).record.note == "to the team for refunds"
         with pytest.raises(LeaseLost):
-            await late.keep(note="elsewhere")
+            await late.save(note="elsewhere")
 
     played(story, events)
 
@@ -249,7 +255,7 @@ def test_what_failed_may_be_claimed_again_at_once(played: Played) -> None:
 
         again = await claimed(stores)
         assert again.record.attempts == 2
-        assert isinstance(await again.complete(), Done)
+        assert isinstance(await again.complete(), Completion)
         assert (await replayed(stores)).record.error is None
 
     played(story, events)
@@ -260,7 +266,7 @@ def test_what_a_party_refused_for_good_is_claimed_again_only_when_it_is_reopened
         await (await claimed(stores)).refuse("card_declined", "PartyRefused (card_declined)")
         for _ in range(2):
             clock.advance(LEASE_S)
-            with pytest.raises(PartyRefused) as refused:
+            with pytest.raises(ExternalServiceRefused) as refused:
                 await once.claim(stores, event())
             assert refused.value.code == "card_declined"
         with pytest.raises(IdempotencyMismatch):
@@ -275,7 +281,7 @@ def test_what_a_party_refused_for_good_is_claimed_again_only_when_it_is_reopened
 def test_a_record_with_an_open_intent_is_never_claimed_as_if_it_were_new(played: Played) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         claim = await claimed(stores)
-        await claim.intend(5)
+        await claim.record_intent(5)
         intended = claim.record.act_until
         clock.advance(LIFETIME_S + LEASE_S)
         again = await once.claim(stores, event(), act_s=5)

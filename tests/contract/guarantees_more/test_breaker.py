@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from holdfast import Rate, Stores
-from holdfast.errors import CircuitOpen, PartyFailed
+from holdfast.core.errors import CircuitOpen, ExternalServiceFailed
 from holdfast.guarantees import BREAKERS, Breaker
 
 from .conftest import Opened
@@ -29,10 +29,16 @@ def test_failures_of_all_open_the_circuit_and_one_caller_tries_whether_it_may_be
     stores = Stores(under.tables, environment=under.environment, clock=clock)
 
     def breaker() -> Breaker:
-        return Breaker("CB", rate=Rate("call"), counts=(PartyFailed,), failures=FAILURES, cached_s=0.0)
+        return Breaker(
+            "CB",
+            rate=Rate("call"),
+            counted_errors=(ExternalServiceFailed,),
+            failures=FAILURES,
+            closed_cache_s=0.0,
+        )
 
     async def fails() -> None:
-        raise PartyFailed("502", may_be_done=False)
+        raise ExternalServiceFailed("502", may_be_done=False)
 
     probes: list[asyncio.Event] = []
 
@@ -52,7 +58,7 @@ def test_failures_of_all_open_the_circuit_and_one_caller_tries_whether_it_may_be
     async def story() -> None:
         failing = (breaker().call(stores, "shop", fails) for _ in range(FAILURES))
         ended = await asyncio.gather(*failing, return_exceptions=True)
-        assert [type(each) for each in ended] == [PartyFailed] * FAILURES
+        assert [type(each) for each in ended] == [ExternalServiceFailed] * FAILURES
         assert await outcome() == "open"
         clock.moment += 30
         may_end = asyncio.Event()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import Stores, create_queues
-from holdfast.errors import Conflict, InvalidRequest
+from holdfast.core.errors import Conflict, InvalidRequest
 from holdfast.guarantees import OutboxStatus
 from tests.unit.guarantees.announcing import (
     OUTBOX_OF_ORDERS,
@@ -54,13 +54,13 @@ def test_what_was_given_up_is_listed_and_goes_out_when_it_is_redriven(stores: St
         await stores.transact(*changed(stores, "o-1", 0))
         await stores.transact(*changed(stores, "o-1", 1))
         assert (await OUTBOX_OF_ORDERS.relay(stores)).died == 1
-        (dead,) = await OUTBOX_OF_ORDERS.waiting(stores, OutboxStatus.DEAD)
+        (dead,) = await OUTBOX_OF_ORDERS.list_unsent(stores, OutboxStatus.DEAD)
         assert (dead.sequence, dead.reason) == (1, "InvalidRequest: too large")
         queue.error = None
         assert (await OUTBOX_OF_ORDERS.relay(stores)).sent == 0
         assert await OUTBOX_OF_ORDERS.redrive(stores) == 1
         assert (await OUTBOX_OF_ORDERS.relay(stores)).sent == 2
         assert [each.message.version for each in await received(stores)] == [1, 2]
-        assert await OUTBOX_OF_ORDERS.waiting(stores) == []
+        assert await OUTBOX_OF_ORDERS.list_unsent(stores) == []
 
     asyncio.run(story())

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import Rate
-from holdfast.errors import RateLimited
+from holdfast.core.errors import RateLimited
 from holdfast.guarantees import RATE_LIMITS, RateLimit
 
 from .conftest import Opened

@@ -24,11 +24,11 @@ class Address(Document):
     lines: list[str] = Field(default_factory=list)
 
 
-desk = Table("Desk", partition="PK", sort="SK", ttl="endsAt", recovery=True)
-by_state = desk.index("by-state", "GSI1PK", "GSI1SK")
-by_day = desk.index("by-day", "GSI2PK", "created", projection=KEYS_ONLY)
-by_rank = desk.index("by-rank", "board", "rank", sort_type="N", default=False)
-by_agent = desk.index("by-agent", "agent", default=False)
+desk = Table("Desk", partition="PK", sort="SK", ttl="endsAt", point_in_time_recovery=True)
+by_state = desk.global_index("by-state", "GSI1PK", "GSI1SK")
+by_day = desk.global_index("by-day", "GSI2PK", "created", projection=KEYS_ONLY)
+by_rank = desk.global_index("by-rank", "board", "rank", sort_type="N", default=False)
+by_agent = desk.global_index("by-agent", "agent", default=False)
 
 
 def day(moment: datetime) -> date:
@@ -48,14 +48,14 @@ class Ticket(Entity, table=desk):
     seal: Attr[bytes | None] = attr(default=None)
     version: Attr[int] = attr(default=1)
 
-    of = Key("BOARD#" + board, "TICKET#" + number.padded(6))
+    of = Key("BOARD#" + board, "TICKET#" + number.zero_pad(6))
     unfinished = IndexKey(
         by_state,
         "OPEN#" + board,
-        state + "#" + number.padded(6),
+        state + "#" + number.zero_pad(6),
         only=state.one_of(State.open, State.waiting),
     )
-    of_day = IndexKey(by_day, "DAY#" + created.via(day), created)
+    of_day = IndexKey(by_day, "DAY#" + created.transform(day), created)
     of_rank = IndexKey(by_rank, board, rank)
     of_agent = IndexKey(by_agent, agent)
     lives = Lifetime(created, timedelta(days=30))

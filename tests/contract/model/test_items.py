@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from holdfast.errors import ConditionFailed, IdempotencyMismatch, InvalidRequest, TransactionCancelled
+from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InvalidRequest, TransactionCancelled
 from tests.contract.model.conftest import Opened
 from tests.contract.model.declared import (
     FAR_AHEAD,
@@ -64,7 +64,7 @@ def test_an_update_changes_what_it_names_and_gives_the_whole(opened: Opened) -> 
         .update(7)
         .set(Ticket.state, State.done)
         .append(Ticket.notes, "y", "z")
-        .exclude(Ticket.tags, "red")
+        .remove_from_set(Ticket.tags, "red")
         .set(Ticket.address.at(lambda address: address.city), "Bern")
         .remove(Ticket.agent)
         .set_if_absent(Ticket.rank, Decimal(9))
@@ -89,7 +89,9 @@ def test_the_last_element_of_a_set_leaves_an_empty_set(opened: Opened) -> None:
     stores = opened(desk)
     stores.run(Ticket.put(TICKET))
 
-    assert stores.run(Ticket.of("b#1").update(7).exclude(Ticket.tags, "red", "blue")).tags == frozenset()
+    assert (
+        stores.run(Ticket.of("b#1").update(7).remove_from_set(Ticket.tags, "red", "blue")).tags == frozenset()
+    )
     assert stores.run(Ticket.of("b#1").update(7).set(Ticket.tags, frozenset())).tags == frozenset()
 
 
@@ -135,7 +137,7 @@ def test_an_update_that_cannot_tell_its_index_key_is_refused(opened: Opened) -> 
     stores = opened(desk)
     stores.run(Ticket.put(TICKET))
     with pytest.raises(
-        InvalidRequest, match="the index by-day is made of created: set created to a value that is known"
+        InvalidRequest, match="the index by-day is computed from created: set created to a known value"
     ):
         stores.run(Ticket.of("b#1").update(7).set_if_absent(Ticket.created, FAR_AHEAD))
 

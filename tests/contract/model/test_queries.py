@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast import Query, batch, batch_put, parallel
-from holdfast.errors import InvalidRequest
+from holdfast import Query, batch_get, batch_put, parallel_query
+from holdfast.core.errors import InvalidRequest
 from tests.contract.model.conftest import Opened
 from tests.contract.model.declared import (
     FAR_AHEAD,
@@ -48,7 +48,7 @@ def test_ranges_of_the_sort_key_are_exact(opened: Opened) -> None:
     board = Ticket.of("b")
 
     assert _numbers(stores, board.query()) == list(range(30))
-    assert _numbers(stores, board.query().newest_first()) == list(range(29, -1, -1))
+    assert _numbers(stores, board.query().descending()) == list(range(29, -1, -1))
     assert _numbers(stores, board.at(7)) == [7]
     assert _numbers(stores, board.between(3, 5)) == [3, 4, 5]
     assert _numbers(stores, board.since(27)) == [27, 28, 29]
@@ -57,7 +57,7 @@ def test_ranges_of_the_sort_key_are_exact(opened: Opened) -> None:
 
 def test_pages_follow_each_other_by_their_cursors(opened: Opened) -> None:
     stores = _filled(opened)
-    query = Ticket.of("b").query().where(Ticket.state == State.done).newest_first()
+    query = Ticket.of("b").query().where(Ticket.state == State.done).descending()
     found, cursor, pages = list[int](), None, 0
     while True:
         page = stores.run(query.page(7, cursor))
@@ -65,7 +65,7 @@ def test_pages_follow_each_other_by_their_cursors(opened: Opened) -> None:
         found, cursor, pages = found + [ticket.number for ticket in page], page.cursor, pages + 1
         if cursor is None:
             break
-        with pytest.raises(InvalidRequest, match="does not belong to this question"):
+        with pytest.raises(InvalidRequest, match="does not belong to this query"):
             stores.run(Ticket.of("b2").query().after(cursor))
 
     assert found == [n for n in range(29, -1, -1) if n % 3 == 2]
@@ -95,9 +95,9 @@ def test_an_index_of_keys_alone_is_read_by_a_selection(opened: Opened) -> None:
     assert [row[Ticket.created] for row in rows] == [
         *(FAR_AHEAD + timedelta(hours=5 * n) for n in (0, 1, 2)),
     ]
-    with pytest.raises(InvalidRequest, match="does not hold"):
+    with pytest.raises(InvalidRequest, match="does not project"):
         stores.run(today.query())
-    with pytest.raises(InvalidRequest, match="does not hold notes: add what is needed"):
+    with pytest.raises(InvalidRequest, match="does not project notes. Add them"):
         stores.run(today.query().select(Ticket.created, Ticket.notes))
     assert stores.run(today.since(FAR_AHEAD + timedelta(hours=5)).count()).count == 2
 
@@ -118,7 +118,7 @@ def test_a_partition_of_more_than_a_megabyte_is_read_whole(opened: Opened) -> No
     assert 0 < len(first) < 40 and first.cursor is not None
     assert _numbers(stores, Ticket.of("b").query()) == list(range(40))
     assert stores.run(Ticket.of("b").query().count()).count == 40
-    (page,) = stores.run(parallel([Ticket.of("b").query()]))
+    (page,) = stores.run(parallel_query([Ticket.of("b").query()]))
     assert len(page) == 40
 
 
@@ -127,7 +127,7 @@ def test_a_batch_answers_in_the_order_of_its_questions(opened: Opened) -> None:
     stores.run(batch_put(Counter.put(Counter(name="c", at=n, value=n)) for n in range(0, 240, 2)))
     asked = [*range(239, -1, -1), 4, 4, 5]
 
-    found = stores.run(batch(Counter.of("c").get(n) for n in asked))
+    found = stores.run(batch_get(Counter.of("c").get(n) for n in asked))
 
     assert [counter and counter.value for counter in found] == [n if n % 2 == 0 else None for n in asked]
 
@@ -136,7 +136,7 @@ def test_a_batch_answers_in_the_order_of_its_questions(opened: Opened) -> None:
 def test_parallel_queries_answer_in_their_order(opened: Opened) -> None:
     stores = _filled(opened)
     pages = stores.run(
-        parallel([Ticket.of("b").between(1, 2), Ticket.of("none").query(), Ticket.of("b2").query()])
+        parallel_query([Ticket.of("b").between(1, 2), Ticket.of("none").query(), Ticket.of("b2").query()])
     )
 
     assert [[ticket.number for ticket in page] for page in pages] == [[1, 2], [], [99]]
@@ -147,7 +147,9 @@ def test_a_scan_finds_the_entity_in_a_shared_table(opened: Opened) -> None:
 
     assert len(stores.all(Ticket.scan(reason="a test").page(7))) == 31
     assert [board.title for board in stores.all(Board.scan(reason="a test"))] == ["x"]
-    parts = [stores.run(Ticket.scan(reason="a test").part(part, 3).count()).count for part in range(3)]
+    parts = [
+        stores.run(Ticket.scan(reason="a test").with_segment(part, 3).count()).count for part in range(3)
+    ]
     assert sum(parts) == 31
 
 
@@ -156,7 +158,7 @@ def test_an_index_on_a_number_keeps_its_order(opened: Opened) -> None:
     stores.run(batch_put(Counter.put(Counter(name="c", at=at)) for at in (-5, 0, 3, 10, 200)))
 
     assert [counter.at for counter in stores.run(Counter.of("c").between(-5, 10))] == [-5, 0, 3, 10]
-    assert [counter.at for counter in stores.run(Counter.of("c").before(3).newest_first())] == [0, -5]
+    assert [counter.at for counter in stores.run(Counter.of("c").before(3).descending())] == [0, -5]
 
 
 def test_conditions_on_every_kind_of_value_hold(opened: Opened) -> None:
@@ -183,7 +185,7 @@ def test_conditions_on_every_kind_of_value_hold(opened: Opened) -> None:
         & Ticket.agent.begins_with("A")
         & Ticket.agent.contains("d")
         & ~Ticket.address.exists()
-        & (Ticket.agent.missing() | (Ticket.created == FAR_AHEAD))
+        & (Ticket.agent.not_exists() | (Ticket.created == FAR_AHEAD))
         & Ticket.state.in_([State.open, State.done])
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import AlreadyThere, InvalidRequest, NotFound
+from holdfast.core.errors import AlreadyExists, InvalidRequest, NotFound
 from holdfast.operations.objects import (
     BucketDefinition,
     CreateBucket,
@@ -55,7 +55,7 @@ def test_a_bucket_that_is_there_gets_what_is_new_and_keeps_its_objects(store: St
 
 def test_legal_holds_cannot_be_taken_from_a_bucket(store: Store) -> None:
     bucket = store.bucket(holds=True)
-    with pytest.raises(AlreadyThere, match="legal holds"):
+    with pytest.raises(AlreadyExists, match="legal holds"):
         store.run(CreateBucket(BucketDefinition(name=bucket)))
     assert store.run(DescribeBucket(bucket)).holds
 

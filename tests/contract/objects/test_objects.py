@@ -7,7 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.errors import AlreadyThere, InvalidRequest, NotFound, ObjectDamaged, ObjectHeld, StoreClosed
+from holdfast.core.errors import (
+    AlreadyExists,
+    InvalidRequest,
+    NotFound,
+    ObjectDamaged,
+    ObjectHeld,
+    StoreClosed,
+)
 from holdfast.operations.objects import (
     AdoptObject,
     DeleteObject,
@@ -116,7 +123,7 @@ def test_nothing_is_done_in_a_bucket_that_was_not_made(store: Store, operation: 
 def test_a_create_only_put_refuses_a_key_that_exists_and_leaves_what_is_there(store: Store) -> None:
     bucket = store.bucket()
     store.run(PutObject(bucket, "a", b"first", create_only=True))
-    with pytest.raises(AlreadyThere, match="a in contract"):
+    with pytest.raises(AlreadyExists, match="a in contract"):
         store.run(PutObject(bucket, "a", b"second", create_only=True))
     assert store.run(GetObject(bucket, "a")).body == b"first"
 
@@ -127,7 +134,7 @@ def test_of_several_create_only_puts_at_once_one_is_let_through(store: Store) ->
     def create(number: int) -> int | None:
         try:
             store.run(PutObject(bucket, "raced", b"%d" % number, create_only=True))
-        except AlreadyThere:
+        except AlreadyExists:
             return None
         return number
 

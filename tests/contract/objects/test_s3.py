@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import Bucket
-from holdfast.errors import (
+from holdfast.core.errors import (
     AccessRefused,
     HoldfastError,
     NotFound,
@@ -79,7 +79,7 @@ def test_a_put_asks_for_the_encryption_of_its_bucket(
     # Without the bucket's own default, what is seen can only come from the put.
     s3._client.delete_bucket_encryption(Bucket=bucket.name)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
-    run(s3, shelf.put(b"x", id="a").request(""))
+    run(s3, shelf.put(b"x", id="a").build_request(""))
     seen = s3._client.head_object(Bucket=bucket.name, Key="all/a")
     assert (seen["ServerSideEncryption"], seen.get("SSEKMSKeyId")) == wanted
 
@@ -90,7 +90,7 @@ def test_a_bucket_of_kms_uses_its_key_by_a_bucket_key_and_shows_nothing_in_publi
     bucket = Bucket("phi", encryption="kms", kms_key="alias/phi-{environment}", versions=True)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
     run(s3, CreateBucket(bucket.definition("dev")))
-    run(s3, shelf.put(b"x", id="a").request("dev"))
+    run(s3, shelf.put(b"x", id="a").build_request("dev"))
     told_of = s3._client.get_bucket_encryption(Bucket="phi-dev")["ServerSideEncryptionConfiguration"]
     assert told_of["Rules"][0]["BucketKeyEnabled"] is True
     assert s3._client.head_object(Bucket="phi-dev", Key="all/a")["SSEKMSKeyId"] == "alias/phi-dev"

@@ -15,30 +15,31 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast import Stores, open_secrets, open_stores, prepare
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.web import serving, sign
-from holdfast.web.staging import environment
-from pagw import SYSTEM, files
-from pagw.findable import Findable
-from pagw.intake import Intake, Submission
-from pagw.model import Tracked, pagw
-from pagw.monitoring import any_request
-from pagw.patterns import AUDIT_QUEUE, OUTBOX, STAGE_QUEUES, QueuePatterns
-from pagw.payer_callbacks import SIGNATURE_HEADER, PayerCallbacks
-from pagw.payers.client import make_client
-from pagw.pipeline.archiving import AuditArchive
-from pagw.pipeline.attaching import AttachmentHandler
-from pagw.pipeline.building import ResponseBuilder
-from pagw.pipeline.calling_back import CallbackHandler
-from pagw.pipeline.connecting import Connector
-from pagw.pipeline.converting import Converter
-from pagw.pipeline.enriching import Enricher
-from pagw.pipeline.subscribing import SubscriptionHandler
-from pagw.sample_bundles import DEFAULT_PAYER, request_bundle
-from pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, payer_app
+from holdfast import Stores, open_secrets, open_stores, provision
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.web import serve_in_thread, sign
+from holdfast.web.demo_env import patch_environ
+from pagw.demo.sample.bundles import DEFAULT_PAYER, build_request_bundle
+from pagw.demo.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
+from pagw.domain.statuses import Stage
+from pagw.integrations.payers.client import make_client
+from pagw.model import files
+from pagw.model.entities import RequestRow, pagw
+from pagw.model.lookup import RequestLookup
+from pagw.model.patterns import AUDIT_QUEUE, OUTBOX, STAGE_QUEUES, QueuePatterns
+from pagw.ops.monitoring import any_request
 from pagw.settings import PagwSettings
-from pagw.statuses import Stage
+from pagw.system import SYSTEM
+from pagw.workers.intake import Intake, Submission
+from pagw.workers.payer_callbacks import SIGNATURE_HEADER, PayerCallbacks
+from pagw.workers.stages.api_connector import ApiConnector
+from pagw.workers.stages.attachment_handler import AttachmentHandler
+from pagw.workers.stages.audit_archiver import AuditArchiver
+from pagw.workers.stages.callback_handler import CallbackHandler
+from pagw.workers.stages.converter import Converter
+from pagw.workers.stages.enricher import Enricher
+from pagw.workers.stages.response_builder import ResponseBuilder
+from pagw.workers.stages.subscription_handler import SubscriptionHandler
 from tests.acceptance.pagw.gateway import register
 from tests.postgres import connected, fresh_database
 
@@ -82,22 +83,22 @@ class Play:
     payer: PayerSandbox
     handlers: dict[Stage, Any]
 
-    # --- a request and its course -----------------------------------------------------------------------------
+    # --- a request and its course ---------------------------------------------------------------------------
 
     async def accepted(self, tenant: str = "acme", key: str | None = None, **bundle: Any) -> str:
         number = next(_numbers)
-        made = request_bundle(reference=f"OPS-{number}", **bundle)
+        made = build_request_bundle(reference=f"OPS-{number}", **bundle)
         return await self.submitted(made, tenant, key or f"ops-key-{number}")
 
     async def submitted(self, bundle: dict[str, Any], tenant: str, key: str) -> str:
         submission = Submission(tenant, key, json.dumps(bundle).encode())
-        intake = Intake(self.stores.for_component("api"), PagwSettings(), Findable.open())
+        intake = Intake(self.stores.for_component("api"), PagwSettings(), RequestLookup.open())
         return (await intake.accept(submission)).pagw_id
 
     async def settle(self, *, until: Stage | None = None) -> None:
         """All stages do what they have, and the archive; with `until`, those before it alone."""
         publisher = self.stores.for_component("outboxpublisher")
-        archive = AuditArchive(self.stores.for_component("pasauditarchive"))
+        archive = AuditArchiver(self.stores.for_component("pasauditarchive"))
         working = list(itertools.takewhile(lambda stage: stage is not until, STAGE_QUEUES))
         while True:
             while (await OUTBOX.publish(publisher)).sent:
@@ -127,7 +128,7 @@ class Play:
         body = json.dumps(told).encode()
         headers = {SIGNATURE_HEADER: sign(CALLBACK_SECRET, body, self.clock.now())}
         taking = PayerCallbacks(self.stores.for_component("payer-callbacks"), open_secrets())
-        assert await taking.take(DEFAULT_PAYER, headers, body) == told["reference"]
+        assert await taking.receive(DEFAULT_PAYER, headers, body) == told["reference"]
 
     async def answered(self, pagw_id: str, outcome: str, status: str = "final", **decision: Any) -> None:
         """What the payer answers first is this, whatever it says when it is asked: it is the first that is kept."""
@@ -143,9 +144,9 @@ class Play:
         received = await self.stores.run(STAGE_QUEUES[stage].receive(10, 0.0))
         await self.stores.run(STAGE_QUEUES[stage].delete(*received))
 
-    # --- from behind ------------------------------------------------------------------------------------------
+    # --- from behind ----------------------------------------------------------------------------------------
 
-    async def request(self, pagw_id: str) -> Tracked:
+    async def request(self, pagw_id: str) -> RequestRow:
         found = await self.stores.run(any_request(pagw_id))
         assert found is not None
         return found
@@ -178,7 +179,7 @@ Story = Callable[[Play], Coroutine[Any, Any, None]]
 def payer_served(clock: HandClock) -> Iterator[tuple[PayerSandbox, str]]:
     # What is pended stays so until the story says otherwise, however far the clock is moved.
     sandbox = PayerSandbox(clock=clock, client_id="pagw", client_secret=CLIENT_SECRET, decide_after_s=FAR_S)
-    with serving(payer_app(sandbox)) as url:
+    with serve_in_thread(build_payer_app(sandbox)) as url:
         yield sandbox, url
 
 
@@ -190,14 +191,14 @@ def play(story: Story) -> None:
 
     async def told(payer: PayerSandbox, url: str) -> None:
         async with open_stores(SYSTEM, settings, clock=clock) as stores, make_client() as http:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             await register(stores, url)
             handlers = {stage: made(_view(stores, stage)) for stage, made in HANDLERS.items()}
             view = _view(stores, Stage.api_connector)
-            handlers[Stage.api_connector] = Connector(view, http, open_secrets())
+            handlers[Stage.api_connector] = ApiConnector(view, http, open_secrets())
             await story(Play(stores, clock, database, payer, handlers))
 
-    with environment(SECRETS), payer_served(clock) as (sandbox, url):
+    with patch_environ(SECRETS), payer_served(clock) as (sandbox, url):
         asyncio.run(told(sandbox, url))
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast import check_statements, open_stores
 from holdfast.model.sql import SqlOperation
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from pagw import SYSTEM
-from pagw.model import pagw
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from pagw.model.entities import pagw
+from pagw.system import SYSTEM
 from tests.postgres import connected, fresh_database
 
 # As the document writes it, in a schema of another name.
@@ -203,7 +203,7 @@ def test_every_statement_of_the_gateway_gives_what_its_row_is_made_of(database: 
             return await check_statements(stores, SYSTEM.patterns)
 
     assert asyncio.run(checked()) == []
-    on_sql = [each.id for each in SYSTEM.patterns if isinstance(each.example(), SqlOperation)]
+    on_sql = [each.id for each in SYSTEM.patterns if isinstance(each.build_example(), SqlOperation)]
     assert {"S1", "M8", "R15", "H1", "OB2", "IN1"} <= set(on_sql)
 
 
@@ -211,9 +211,9 @@ def test_every_statement_of_the_gateway_gives_what_its_row_is_made_of(database: 
 def test_no_statement_changes_the_audit_and_only_retention_removes_of_it() -> None:
     by_verb: dict[str, set[str]] = {}
     for each in SYSTEM.patterns:
-        operation = each.example()
+        operation = each.build_example()
         if isinstance(operation, SqlOperation) and operation.resource == "pagw.audit_log":
-            names = {component.name for component in SYSTEM.components_of(each)}
+            names = {component.name for component in SYSTEM.find_components(each)}
             by_verb.setdefault(operation.kind, set()).update(names)
     assert set(by_verb) == {"SELECT", "INSERT", "DELETE"}
     assert by_verb["DELETE"] == {"operator", "sweeper"}

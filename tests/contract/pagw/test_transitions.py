@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.errors import ConditionFailed
-from pagw import patterns
-from pagw.model import Learnt
-from pagw.statuses import ENDS, TERMINAL, Stage, Status, may_follow, predecessors
+from holdfast.core.errors import ConditionFailed
+from pagw.domain.statuses import EARLY_ENDS, TERMINAL, Stage, Status, can_follow, get_predecessors
+from pagw.model import patterns
+from pagw.model.entities import RequestUpdate
 from tests.contract.pagw.play import Play, play
 
 ALONG = (
@@ -32,9 +32,9 @@ ALLOWED = {
 @pytest.mark.proves("PG-X13")
 def test_the_table_of_transitions_is_the_one_that_was_decided_on() -> None:
     assert len(Status) == 13
-    assert {(now, then) for now in Status for then in Status if may_follow(now, then)} == ALLOWED
-    assert {Status.COMPLETED, Status.FAILED, Status.CANCELLED} == TERMINAL and ENDS < TERMINAL
-    assert all(predecessors(then) for then in Status if then is not Status.RECEIVED)
+    assert {(now, then) for now in Status for then in Status if can_follow(now, then)} == ALLOWED
+    assert {Status.COMPLETED, Status.FAILED, Status.CANCELLED} == TERMINAL and EARLY_ENDS < TERMINAL
+    assert all(get_predecessors(then) for then in Status if then is not Status.RECEIVED)
 
 
 @pytest.mark.proves("PG-X13")
@@ -86,7 +86,9 @@ def test_who_comes_second_or_looks_at_an_old_status_changes_nothing_and_its_tran
         # Every other write of the tracker tells its time too.
         for seconds, write in enumerate(
             (
-                patterns.note(pagw_id, Status.ENRICHED, Stage.payer, at + timedelta(seconds=1), Learnt()),
+                patterns.note(
+                    pagw_id, Status.ENRICHED, Stage.payer, at + timedelta(seconds=1), RequestUpdate()
+                ),
                 patterns.count_retry(pagw_id, "X", at + timedelta(seconds=2)),
             ),
             1,

@@ -15,9 +15,9 @@ import httpx2
 import pytest
 
 from holdfast import open_stores
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from pagw import SYSTEM
-from pagw.sandbox.issuer import AUDIENCE, ISSUER
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER
+from pagw.system import SYSTEM
 from tests.acceptance.pagw.gateway import Gateway, Parties, parties, register
 
 from .services import ENVIRONMENT, Services, free_port, started

@@ -18,8 +18,8 @@ from typing import Any
 import boto3
 from redis import Redis
 
-from pagw.sandbox.client import SECRET
-from pagw.sandbox.payer import CALLBACK_SECRET
+from pagw.demo.sandbox.client import SECRET
+from pagw.demo.sandbox.payer import CALLBACK_SECRET
 from tests.acceptance.pagw.gateway import CLIENT_SECRET, TENANTS
 from tests.contract.moto import moto_endpoint
 from tests.contract.redis_server import RedisServer, redis_server

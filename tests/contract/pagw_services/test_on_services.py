@@ -25,11 +25,11 @@ from redis.retry import Retry
 from typer.testing import CliRunner
 
 from holdfast.cli.app import app
-from holdfast.settings import Settings
-from holdfast.web.staging import environment
-from pagw.sample_bundles import PEOPLE, SampleAttachment, request_bundle
-from pagw.sandbox.payer_desk import AUTHORIZATION
-from pagw.sandbox.payer_rules import DENIED, PENDED_APPROVED
+from holdfast.config.settings import Settings
+from holdfast.web.demo_env import patch_environ
+from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
+from pagw.demo.sandbox.payer_rules import DENIED, PENDED_APPROVED
+from pagw.demo.sandbox.payer_state import AUTHORIZATION
 from pagw.settings import PagwSettings
 from tests.acceptance.pagw.gateway import FHIR, Gateway, fresh, outcome_of
 
@@ -74,10 +74,12 @@ class Course:
 @pytest.fixture(scope="module")
 def course(gateway: Gateway) -> Course:
     key, told = fresh("key"), {"x-callback-url": f"{gateway.parties.client_url}/callbacks/acme"}
-    bundle = request_bundle(reference=fresh("R"), attachments=[SampleAttachment(content=b"Seen twice.")])
+    bundle = build_request_bundle(
+        reference=fresh("R"), attachments=[SampleAttachment(content=b"Seen twice.")]
+    )
     approved = gateway.accepted(bundle, key=key, **told)
-    pended = gateway.accepted(request_bundle(reference=fresh("R"), items=[PENDED_APPROVED]), **told)
-    answer = gateway.claim(request_bundle(reference=fresh("R"), items=[DENIED]))
+    pended = gateway.accepted(build_request_bundle(reference=fresh("R"), items=[PENDED_APPROVED]), **told)
+    answer = gateway.claim(build_request_bundle(reference=fresh("R"), items=[DENIED]))
     assert answer.status_code == 200, answer.text
     denied = re.search(r"PAGW-[0-9A-Z]{26}", answer.text)
     assert denied is not None
@@ -277,7 +279,7 @@ def test_passwords_come_from_secrets_manager_and_stand_in_no_variable_or_log(
 def test_an_operator_is_told_of_every_service_and_of_a_request_in_all_of_them(
     course: Course, services: Services
 ) -> None:
-    with environment(services.variables):
+    with patch_environ(services.variables):
         health = CliRunner().invoke(app, ["doctor", "--json"])
         trail = CliRunner().invoke(app, ["why", "pagw", course.approved, "--component", "operator"])
     engines = {each["store"]: each["engine"] for each in json.loads(health.output) if each["ok"]}
@@ -320,8 +322,11 @@ def test_a_cache_that_is_emptied_and_then_killed_amid_requests_loses_none_of_the
     asked += [gateway.accepted() for _ in range(2)]
     services.redis.kill()
     try:
-        asked += [gateway.accepted(), gateway.accepted(request_bundle(reference=fresh("R"), items=[DENIED]))]
-        at_once = gateway.claim(request_bundle(reference=fresh("R")))
+        asked += [
+            gateway.accepted(),
+            gateway.accepted(build_request_bundle(reference=fresh("R"), items=[DENIED])),
+        ]
+        at_once = gateway.claim(build_request_bundle(reference=fresh("R")))
         assert at_once.status_code == 200, at_once.text
         ends = [gateway.ended(each)["status"] for each in asked]
     finally:
@@ -334,7 +339,7 @@ def test_a_cache_that_is_emptied_and_then_killed_amid_requests_loses_none_of_the
     outcome_of(gateway.http.get(path, headers=named), 401)
 
 
-# --- looking --------------------------------------------------------------------------------------------------
+# --- looking ------------------------------------------------------------------------------------------------
 
 
 def asked_of_payer(gateway: Gateway) -> Counter[str]:

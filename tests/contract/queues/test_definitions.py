@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.errors import AlreadyThere, InvalidRequest, NotFound
+from holdfast.core.errors import AlreadyExists, InvalidRequest, NotFound
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,
@@ -63,7 +63,7 @@ def test_how_often_it_may_be_received_means_nothing_without_dead_letters(store: 
 def test_a_queue_made_again_with_another_definition_is_refused(store: Store, part: str) -> None:
     queue = store.create()
 
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(AlreadyExists):
         store.run(CreateQueue(replace(QueueDefinition(name=queue), **{part: 300})))
 
     assert store.describe(queue).definition == QueueDefinition(name=queue)
@@ -72,7 +72,7 @@ def test_a_queue_made_again_with_another_definition_is_refused(store: Store, par
 def test_a_queue_made_again_without_its_dead_letters_is_refused(store: Store) -> None:
     queue, _ = store.create_with_dead()
 
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(AlreadyExists):
         store.run(CreateQueue(QueueDefinition(name=queue)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import ReceiptLost
+from holdfast.core.errors import ReceiptLost
 
 from .store import Store, bodies, grouped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import InvalidRequest, ReceiptLost
+from holdfast.core.errors import InvalidRequest, ReceiptLost
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.security.secrets import EnvironmentSecrets, FileSecrets, Secrets, SecretSource
 from holdfast.security.secrets_manager import open_secrets_manager
 from tests.contract.moto import moto_endpoint
@@ -73,7 +73,7 @@ def test_a_missing_secret_says_where_to_put_it(place: Place) -> None:
 
 def test_a_value_is_kept_for_a_while_and_then_looked_at_again(place: Place) -> None:
     clock = Hands()
-    secrets = Secrets(place.source, clock=clock, kept_s=LATER_S)
+    secrets = Secrets(place.source, clock=clock, cache_s=LATER_S)
     place.rotate("webhook", "value-one")
     assert secrets.get("webhook").current == "value-one"
     place.rotate("webhook", "value-two")
@@ -93,7 +93,7 @@ def test_a_refresh_looks_again_at_once(place: Place) -> None:
 
 @pytest.mark.parametrize("name", ["", "Upper", "a b", "../up", "a//b", "a_", "ä"])
 def test_a_name_that_not_every_source_can_have_is_refused(place: Place, name: str) -> None:
-    with pytest.raises(InvalidRequest, match="No secret can be called"):
+    with pytest.raises(InvalidRequest, match="Invalid secret name"):
         Secrets(place.source).get(name)
 
 

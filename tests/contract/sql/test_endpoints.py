@@ -16,10 +16,10 @@ import psycopg
 import pytest
 
 from holdfast import open_stores
-from holdfast.errors import AccessRefused, SettingsError, StatementTimedOut, StoreBusy, StoreUnreachable
+from holdfast.config.settings import Settings
+from holdfast.core.errors import AccessRefused, SettingsError, StatementTimedOut, StoreBusy, StoreUnreachable
 from holdfast.operations.sql import Answer, Statement
-from holdfast.runtime.opening import open_sql_engine
-from holdfast.settings import Settings
+from holdfast.runtime.factory import open_sql_engine
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
 
@@ -62,7 +62,7 @@ def test_the_password_is_fetched_by_its_secrets_name_and_a_new_one_is_used_once_
         sql_pool_min=0,
         sql_pool_max=1,
     )
-    with closing(open_stores(settings=settings).engines.of("sql")) as engine:
+    with closing(open_stores(settings=settings).engines.get("sql")) as engine:
         assert asyncio.run(engine.run(WHO)).rows == ({"user": USER, "database": database},)
         # As Secrets Manager keeps it, with the user.
         secured.set_password("second-password")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from holdfast import Schema, Stores, System
-from holdfast.errors import ConditionFailed, InvalidRequest, RowAlreadyThere, StatementTimedOut
+from holdfast.core.errors import ConditionFailed, InvalidRequest, RowAlreadyExists, StatementTimedOut
 from holdfast.runtime.engines import Engines
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
 from holdfast.stores.tables.embedded import open_tables
@@ -49,8 +49,8 @@ def test_stores_change_large_rows_in_one_transaction(engine: PostgresSql) -> Non
     async def story(stores: Stores) -> None:
         await engine.run(write(LONG_NAMES))
         await stores.transact(
-            clinic.change(insert, id=1, name=long(2)).expecting(1),
-            clinic.change("UPDATE public.patient SET name = name || 'z' WHERE id = 1").expecting(1),
+            clinic.change(insert, id=1, name=long(2)).expect_rows(1),
+            clinic.change("UPDATE public.patient SET name = name || 'z' WHERE id = 1").expect_rows(1),
         )
         lengths = await engine.run(read("SELECT length(name) AS n FROM patient"))
         assert lengths.rows == ({"n": 2 * MB + 1},)
@@ -88,7 +88,7 @@ def test_a_failure_among_large_statements_is_told_as_what_it_is_and_undoes_them_
             ):
                 told = await failure(engine, *large[:place], refused, *large[place:])
                 assert isinstance(told, kind), (place, told)
-        assert isinstance(await failure(engine, add(1, long(2)), add(1, long(2))), RowAlreadyThere)
+        assert isinstance(await failure(engine, add(1, long(2)), add(1, long(2))), RowAlreadyExists)
         assert await count(engine) == 0
 
     asyncio.run(story())

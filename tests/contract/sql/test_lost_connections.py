@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import OutcomeUnknown, StoreUnreachable
+from holdfast.core.errors import OutcomeUnknown, StoreUnreachable
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
 

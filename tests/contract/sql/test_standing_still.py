@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.errors import HoldfastError, OutcomeUnknown, StoreBusy, StoreUnreachable
+from holdfast.core.errors import HoldfastError, OutcomeUnknown, StoreBusy, StoreUnreachable
 from holdfast.stores.sql.postgres import (
     EmbeddedServer,
     PoolSizes,

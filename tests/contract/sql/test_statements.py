@@ -14,19 +14,19 @@ import pytest
 from pydantic import field_validator
 
 from holdfast import Schema, SqlRow
-from holdfast.errors import (
+from holdfast.core.errors import (
     ConditionFailed,
     DeclarationError,
     HoldfastError,
     InvalidRequest,
     ItemUnreadable,
     NotFound,
-    RowAlreadyThere,
+    RowAlreadyExists,
     StatementTimedOut,
     StoreClosed,
     TransactionConflict,
 )
-from holdfast.model.sql import RESERVED
+from holdfast.model.sql import RESERVED_WORDS
 from holdfast.operations.sql import Answer, Statement
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
 
@@ -154,7 +154,7 @@ def test_several_are_all_kept_or_none(engine: PostgresSql) -> None:
         )
         assert answers == [Answer(count=1), Answer(rows=({"name": "b"},), count=1)]
         refused = await failure(engine, add(2, "c"), add(3, "d"), add(2, "e"))
-        assert isinstance(refused, RowAlreadyThere)
+        assert isinstance(refused, RowAlreadyExists)
         assert await count(engine) == 1
 
     asyncio.run(story())
@@ -184,8 +184,8 @@ async def _together(engine: PostgresSql, *statements: Statement) -> None:
 
 
 REFUSED: list[tuple[Statement, type[HoldfastError], str]] = [
-    (add(1, "Jane Doe"), RowAlreadyThere, "patient_pkey"),
-    (add(2, "Jane Roe"), RowAlreadyThere, "one_name"),
+    (add(1, "Jane Doe"), RowAlreadyExists, "patient_pkey"),
+    (add(2, "Jane Roe"), RowAlreadyExists, "one_name"),
     (add(3, ""), InvalidRequest, "patient_name_check"),
     (write("INSERT INTO patient (id) VALUES (4)"), InvalidRequest, "name"),
     (
@@ -221,7 +221,7 @@ def test_each_refusal_is_ours_and_shows_no_value_of_a_row(engine: PostgresSql) -
                 assert "Jane" not in _shown(refused)
                 assert "4711" not in _shown(refused)
         conflict = await failure(engine, add(1, "x"))
-        assert isinstance(conflict, RowAlreadyThere)
+        assert isinstance(conflict, RowAlreadyExists)
         assert conflict.constraint == "patient_pkey"
         assert await count(engine) == 1
 
@@ -249,9 +249,9 @@ def test_a_row_that_does_not_fit_is_told_by_its_column_and_without_its_value(eng
         await engine.run(add(1, "Jane Roe"))
         for row in (Numbered, Doubted):
             asked = schema.rows(row, "SELECT {columns} FROM patient")
-            answer = await engine.run(asked.request("dev"))
+            answer = await engine.run(asked.build_request("dev"))
             with pytest.raises(ItemUnreadable, match="name: ") as refused:
-                asked.answer(answer)
+                asked.decode_result(answer)
             assert "Jane" not in _shown(refused.value)
             assert (refused.value.__cause__, refused.value.__context__) == (None, None)
 
@@ -284,11 +284,11 @@ def test_every_word_that_postgresql_keeps_for_itself_may_name_a_column(engine: P
 
     async def story() -> None:
         words = {row["word"] for row in (await engine.run(kept)).rows}
-        assert words == RESERVED
+        assert words == RESERVED_WORDS
         named = Schema("words", migrations="none").rows(Worded, "SELECT {columns} FROM worded")
         await engine.run(write('CREATE TABLE worded ("user" text, "end" text, "order" text, plain text)'))
         await engine.run(write("INSERT INTO worded VALUES ('ada', 'b', 'c', 'd')"))
-        assert named.answer(await engine.run(named.request("dev"))) == (
+        assert named.decode_result(await engine.run(named.build_request("dev"))) == (
             Worded(user="ada", end="b", order="c", plain="d"),
         )
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from holdfast.errors import InvalidRequest, RowAlreadyThere, StoreBusy, StoreClosed
+from holdfast.core.errors import InvalidRequest, RowAlreadyExists, StoreBusy, StoreClosed
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, executing
 from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.listening import Listener, Notices
@@ -71,7 +71,7 @@ def test_an_error_that_the_caller_overlooks_keeps_nothing_and_says_so(engine: Po
 async def _overlook(engine: PostgresSql) -> None:
     async with engine.transaction() as transaction:
         await transaction.run(add(1, "a"))
-        with pytest.raises(RowAlreadyThere):
+        with pytest.raises(RowAlreadyExists):
             await transaction.run(add(1, "b"))
         with pytest.raises(InvalidRequest, match="does nothing more"):
             await transaction.run(add(2, "c"))

@@ -18,10 +18,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Schema, System, open_stores, prepare
-from holdfast.errors import AccessRefused, DeclarationError, RetryLater, SchemaMismatch
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.settings import Settings
+from holdfast import Schema, System, open_stores, provision
+from holdfast.config.settings import Settings
+from holdfast.core.errors import AccessRefused, DeclarationError, RetryLater, SchemaMismatch
+from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.stores.sql.postgres import open_postgres
 from holdfast.stores.sql.postgres.migrating import migrate, state
 from tests.contract.sql_migrations.packages import BOOKS, LOANS, written
@@ -302,7 +302,7 @@ def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
 
 async def _prepared(system: System, settings: Settings) -> dict[str, AccessRefused]:
     async with open_stores(system, settings) as stores:
-        return await prepare(stores, system)
+        return await provision(stores, system)
 
 
 PERCENTS = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import ConditionFailed, HoldfastError
+from holdfast.core.errors import ConditionFailed, HoldfastError
 from holdfast.operations.tables import CreateTable, DeleteItem, Operation, PutItem, Scan, UpdateItem
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb import DynamoDBTables, open_dynamodb

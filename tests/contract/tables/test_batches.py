@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.operations.tables import BatchGetItem, BatchWriteItem, Delete, GetItem, KeysOfTable, Put, Scan
 from holdfast.operations.values import Item
 

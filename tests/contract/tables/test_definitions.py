@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.errors import AlreadyThere, InvalidRequest, NotFound
+from holdfast.core.errors import AlreadyExists, InvalidRequest, NotFound
 from holdfast.operations.tables import (
     CreateIndex,
     CreateTable,
@@ -153,7 +153,7 @@ def test_limits_are_told(store: Store) -> None:
 def test_a_table_that_exists_cannot_be_made(store: Store) -> None:
     name = store.create("pk:S")
 
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(AlreadyExists):
         store.run(CreateTable(definition=table(name, "pk:S")))
 
 

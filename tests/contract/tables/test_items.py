@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.errors import ConditionFailed, InvalidRequest, NotFound
+from holdfast.core.errors import ConditionFailed, InvalidRequest, NotFound
 from holdfast.operations.tables import DeleteItem, GetItem, PutItem, UpdateItem, WriteResult
 from holdfast.operations.values import Item, same
 

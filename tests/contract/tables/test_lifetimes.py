@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.operations.tables import (
     BatchGetItem,
     DescribeTimeToLive,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.operations.tables import PageResult, Query, Scan
 from holdfast.operations.values import Item
 

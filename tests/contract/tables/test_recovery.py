@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import BackupNotFound, RecoveryUnavailable, TableAlreadyExists, TableNotFound
+from holdfast.core.errors import BackupNotFound, RecoveryUnavailable, TableAlreadyExists, TableNotFound
 from holdfast.operations.tables import (
     BackupName,
     BackupSummary,

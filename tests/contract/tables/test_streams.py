@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 from holdfast.operations.tables import (
     DeleteItem,
     DescribeStream,

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from holdfast.errors import IdempotencyMismatch, InvalidRequest, NotFound, TransactionCancelled
+from holdfast.core.errors import IdempotencyMismatch, InvalidRequest, NotFound, TransactionCancelled
 from holdfast.operations.tables import (
     ConditionCheck,
     DeleteItem,

@@ -15,20 +15,21 @@ from typing import Any
 import pytest
 
 from holdfast import Stores, create_queues, create_tables
-from holdfast.flows import Next, Place
-from holdfast.flows.driving import Driver
-from holdfast.flows.transition import committed
+from holdfast.flows import Execution, Next
+from holdfast.flows.transition import commit
+from holdfast.flows.worker import StepWorker
 from holdfast.operations.values import Item
 from holdfast.runtime.engines import Engines
-from holdfast.web.staging import environment
+from holdfast.web.demo_env import patch_environ
 from tests.contract.flows.conftest import engines
 from tests.contract.moto import skip_races
 from tests.unit.tripcortex.rules.trips import option
 from tests.unit.tripcortex.steps.trip_play import raw_booking
-from tripcortex import SYSTEM, patterns
-from tripcortex.flow import BOOKING
-from tripcortex.model import ActiveBooking, Booking, EmployeeId, FlightOption
-from tripcortex.requesting import Traveller, request_booking
+from tripcortex.model import patterns
+from tripcortex.model.entities import ActiveBooking, Booking, EmployeeId, FlightOption
+from tripcortex.system import SYSTEM
+from tripcortex.workers.booking_requests import Traveller, request_booking
+from tripcortex.workers.flow import BOOKING_FLOW
 
 __all__ = ["Bench", "Played", "engines", "played"]
 
@@ -78,25 +79,25 @@ class Bench:
         booking = await self.ask()
         for state in ("retrieved", "planned", "validated", "options_presented"):
             changes = {"flight_options": options()} if state == "options_presented" else {}
-            booking = await committed(BOOKING, self.stores, booking, Next(state, changes), (state,))
+            booking = await commit(BOOKING_FLOW, self.stores, booking, Next(state, changes), (state,))
         return booking
 
     async def work(self) -> int:
         """What is in the queue now. A step that wants its workshop finds none here, and fails."""
-        received = await self.stores.run(BOOKING.use.receive(10, 0.0))
+        received = await self.stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
         for each in received:
-            await Driver(BOOKING, self.stores).handle(each)
-            await self.stores.run(BOOKING.use.delete(each))
+            await StepWorker(BOOKING_FLOW, self.stores).handle(each)
+            await self.stores.run(BOOKING_FLOW.pattern_set.delete(each))
         return len(received)
 
     async def sweep(self) -> None:
-        await BOOKING.sweep(self.stores)
+        await BOOKING_FLOW.sweep(self.stores)
         while await self.work():
             pass
 
     async def choose(self, booking: Booking, option_id: str = "1", token: str | None = None) -> Booking:
-        meant = BOOKING.token(booking) if token is None else token
-        return await BOOKING.answer(
+        meant = BOOKING_FLOW.make_token(booking) if token is None else token
+        return await BOOKING_FLOW.answer(
             self.stores, booking, "choose", token=meant, given={"optionId": option_id}
         )
 
@@ -111,8 +112,12 @@ class Bench:
     async def marker(self) -> ActiveBooking | None:
         return await self.stores.run(patterns.place_of(self.employee))
 
-    async def standing(self) -> list[Place]:
-        return [each for each in await BOOKING.standing(self.stores) if each.key.startswith(self.employee)]
+    async def standing(self) -> list[Execution]:
+        return [
+            each
+            for each in await BOOKING_FLOW.list_executions(self.stores)
+            if each.key.startswith(self.employee)
+        ]
 
 
 Story = Callable[[Bench], Awaitable[None]]
@@ -139,7 +144,7 @@ def played(engines: Any) -> Played:
                 _PREPARED.append(tables)
             await story(Bench(stores, clock, EmployeeId(f"emp{next(_NUMBERS)}")))
 
-        with environment(SECRET):
+        with patch_environ(SECRET):
             asyncio.run(told())
 
     return on_a_bench

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.settings import SQLITE_SCHEME, Settings
+from holdfast.config.settings import SQLITE_SCHEME, Settings
+from holdfast.runtime.factory import MEMORY_SETTINGS
 
 
 def settings_of(folder: Path) -> Settings:

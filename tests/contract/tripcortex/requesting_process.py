@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from holdfast import open_stores
-from holdfast.clock import RunClock
-from tripcortex import SYSTEM
-from tripcortex.model import EmployeeId
-from tripcortex.requesting import BookingUnderWay, Traveller, request_booking
+from holdfast.core.clock import RunClock
+from tripcortex.model.entities import EmployeeId
+from tripcortex.system import SYSTEM
+from tripcortex.workers.booking_requests import BookingUnderWay, Traveller, request_booking
 
 from .on_files import settings_of
 

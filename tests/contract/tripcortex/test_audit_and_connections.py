@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Stores, Ulid, Ulids
-from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import ConditionFailed
+from holdfast import Stores, Ulid, UlidGenerator
+from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.errors import ConditionFailed
 from holdfast.operations.tables import GetItem
-from tripcortex import patterns
-from tripcortex.model import (
+from tripcortex.model import patterns
+from tripcortex.model.entities import (
     AuditEvent,
     AuditRecord,
     Connection,
     EmployeeId,
-    audit_end,
     audit_log,
+    compute_audit_expiry,
     connections,
 )
 
@@ -27,7 +27,7 @@ from .conftest import Bench, Played
 SECOND = timedelta(seconds=1)
 
 
-def entry(ids: Ulids, booking_id: Ulid, at: datetime, employee_id: EmployeeId) -> AuditRecord:
+def entry(ids: UlidGenerator, booking_id: Ulid, at: datetime, employee_id: EmployeeId) -> AuditRecord:
     return AuditRecord(
         booking_id=booking_id,
         audit_id=ids.new(),
@@ -38,7 +38,7 @@ def entry(ids: Ulids, booking_id: Ulid, at: datetime, employee_id: EmployeeId) -
         input={"user_request": "Flight to Chicago next Tuesday...", "query_embedding_dim": 1024},
         output={"chunks_retrieved": 5, "confidence": "high"},
         latency_ms=450,
-        expires_at=audit_end(at),
+        expires_at=compute_audit_expiry(at),
     )
 
 
@@ -49,7 +49,7 @@ def entry(ids: Ulids, booking_id: Ulid, at: datetime, employee_id: EmployeeId) -
 @pytest.mark.proves("TC-X4")
 def test_an_entry_is_stored_under_the_documents_names_and_cannot_be_put_over(played: Played) -> None:
     async def story(bench: Bench) -> None:
-        ids, at = Ulids(bench.clock), bench.clock.moment
+        ids, at = UlidGenerator(bench.clock), bench.clock.moment
         made = entry(ids, ids.new(), at, bench.employee)
         await bench.stores.run(patterns.append_audit(made))
         key = {"bookingId": made.booking_id, "auditId": made.audit_id}
@@ -86,7 +86,7 @@ def test_an_employees_entries_are_found_by_time_with_both_ends_and_a_trail_in_it
     played: Played,
 ) -> None:
     async def story(bench: Bench) -> None:
-        ids, first = Ulids(bench.clock), bench.clock.moment
+        ids, first = UlidGenerator(bench.clock), bench.clock.moment
         one, other = ids.new(), ids.new()
         # Whole seconds and parts of them, of two bookings; and another's at the same moments.
         times = [first + SECOND * number / 2 for number in range(8)]
@@ -150,7 +150,7 @@ def test_what_has_outlived_its_time_is_not_read_though_the_store_may_still_have_
     async def story(bench: Bench) -> None:
         # An endpoint knows its own time only, and leaves what ended more than five years ago.
         long_ago = datetime.fromtimestamp(int(SYSTEM_CLOCK.now()), UTC) - timedelta(days=3 * 365)
-        stores, ids = bench.stores, Ulids(bench.clock)
+        stores, ids = bench.stores, UlidGenerator(bench.clock)
         gone = Connection(connection_id="gone", employee_id=bench.employee, connected_at=long_ago)
         live = Connection(connection_id="live", employee_id=bench.employee, connected_at=bench.clock.moment)
         for each in (gone, live):

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from holdfast import Ulid, Ulids
-from holdfast.errors import AnswerRefused, ConditionFailed, InvalidRequest, NotAwaited, NotCancellable
-from tripcortex import patterns
-from tripcortex.flow import BOOKING
-from tripcortex.model import ActiveBooking, Booking, BookingStatus
-from tripcortex.requesting import BookingUnderWay
+from holdfast import Ulid, UlidGenerator
+from holdfast.core.errors import ConditionFailed, InvalidRequest, NotCancellable, NotWaiting, WaitTokenRefused
+from tripcortex.model import patterns
+from tripcortex.model.entities import ActiveBooking, Booking, BookingStatus
+from tripcortex.workers.booking_requests import BookingUnderWay
+from tripcortex.workers.flow import BOOKING_FLOW
 
 from .conftest import SENTENCE, Bench, Played
 
@@ -64,7 +64,7 @@ def test_history_is_newest_first_page_by_page_and_of_one_employee(played: Played
             booking = await bench.ask()
             made.append(booking.booking_id)
             if number < 6:
-                await BOOKING.cancel(bench.stores, booking, "another")
+                await BOOKING_FLOW.cancel(bench.stores, booking, "another")
         await bench.ask(bench.another())
         found: list[Ulid] = []
         after = None
@@ -80,7 +80,7 @@ def test_history_is_newest_first_page_by_page_and_of_one_employee(played: Played
     played(story)
 
 
-# --- one active booking ----------------------------------------------------------------------------------------
+# --- one active booking -------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-69")
@@ -111,7 +111,7 @@ def test_requests_and_cancellations_at_once_leave_one_active_booking_at_most(pla
         for _ in range(3):
             try:
                 booking = await bench.ask()
-                await BOOKING.cancel(bench.stores, booking, "no")
+                await BOOKING_FLOW.cancel(bench.stores, booking, "no")
             except BookingUnderWay:
                 pass
 
@@ -143,14 +143,14 @@ def test_a_second_request_is_refused_with_the_booking_that_is_under_way_and_othe
 def test_a_place_whose_booking_has_ended_or_is_not_there_is_taken_over(played: Played) -> None:
     async def story(bench: Bench) -> None:
         ended = await bench.ask()
-        await BOOKING.cancel(bench.stores, ended, "no")
-        for stale in (ended.booking_id, Ulids(bench.clock).new()):
+        await BOOKING_FLOW.cancel(bench.stores, ended, "no")
+        for stale in (ended.booking_id, UlidGenerator(bench.clock).new()):
             left = ActiveBooking(employee_id=bench.employee, booking_id=stale, since=bench.clock.moment)
             await bench.stores.run(patterns.take_place(left))
             booking = await bench.ask()
             place = await bench.marker()
             assert place is not None and place.booking_id == booking.booking_id
-            await BOOKING.cancel(bench.stores, booking, "no")
+            await BOOKING_FLOW.cancel(bench.stores, booking, "no")
         assert await bench.marker() is None
 
     played(story)
@@ -161,7 +161,7 @@ def test_a_place_whose_booking_has_ended_or_is_not_there_is_taken_over(played: P
 def test_every_end_gives_the_place_back(played: Played) -> None:
     async def story(bench: Bench) -> None:
         cancelled = await bench.presented()
-        await BOOKING.cancel(bench.stores, cancelled, "no")
+        await BOOKING_FLOW.cancel(bench.stores, cancelled, "no")
         assert await bench.marker() is None
 
         expired = await bench.presented()
@@ -190,14 +190,14 @@ def test_an_end_never_gives_back_the_place_of_another(played: Played) -> None:
     async def story(bench: Bench) -> None:
         booking = await bench.ask()
         with pytest.raises(ConditionFailed):
-            await bench.stores.run(patterns.leave_place(bench.employee, Ulids(bench.clock).new()))
+            await bench.stores.run(patterns.leave_place(bench.employee, UlidGenerator(bench.clock).new()))
         place = await bench.marker()
         assert place is not None and place.booking_id == booking.booking_id
 
     played(story)
 
 
-# --- choices ---------------------------------------------------------------------------------------------------
+# --- choices ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-95")
@@ -206,11 +206,11 @@ def test_what_cannot_be_chosen_leaves_the_item_as_it_is_byte_for_byte(played: Pl
     async def story(bench: Bench) -> None:
         booking = await bench.presented()
         stored = await bench.raw(booking)
-        token = BOOKING.token(booking)
+        token = BOOKING_FLOW.make_token(booking)
         assert stored["taskToken"] != token and len(str(stored["taskToken"])) == 64
         with pytest.raises(InvalidRequest):
             await bench.choose(booking, "4")
-        with pytest.raises(AnswerRefused):
+        with pytest.raises(WaitTokenRefused):
             await bench.choose(booking, "1", "another")
         assert await bench.raw(booking) == stored
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_chosen_leaves_the_item_as_it_is_byte_for_byte(played: Pl
         stored = await bench.raw(booking)
         assert (stored["status"], stored["updatedAt"]) == ("user_selected", "2126-03-10T14:30:05Z")
         assert "taskToken" not in stored and "flowDue" not in stored
-        with pytest.raises(NotAwaited):
+        with pytest.raises(NotWaiting):
             await bench.choose(booking, "1", token)
         assert await bench.raw(booking) == stored
 
@@ -249,14 +249,16 @@ def test_a_choice_and_a_cancellation_at_once_are_not_both_lost_and_leave_one_tru
         for _ in range(4):
             booking = await bench.presented()
             chosen, cancelled = await asyncio.gather(
-                bench.choose(booking), BOOKING.cancel(bench.stores, booking, "no"), return_exceptions=True
+                bench.choose(booking),
+                BOOKING_FLOW.cancel(bench.stores, booking, "no"),
+                return_exceptions=True,
             )
             # Whoever came second: a choice of what was cancelled is refused; what was chosen may still be cancelled.
             assert isinstance(cancelled, Booking)
-            assert isinstance(chosen, Booking | NotAwaited)
+            assert isinstance(chosen, Booking | NotWaiting)
             assert (await bench.booking(booking)).status is S.cancelled
             with pytest.raises(NotCancellable):
-                await BOOKING.cancel(bench.stores, booking, "again")
+                await BOOKING_FLOW.cancel(bench.stores, booking, "again")
             assert await bench.marker() is None
 
     played(story)

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from holdfast import Stores, create_queues, create_tables, open_stores
-from holdfast.clock import RunClock
-from holdfast.web.staging import environment
-from tripcortex import SYSTEM, patterns
-from tripcortex.flow import BOOKING
-from tripcortex.model import Booking, BookingStatus, EmployeeId
-from tripcortex.requesting import BookingUnderWay, Traveller, request_booking
+from holdfast.core.clock import RunClock
+from holdfast.web.demo_env import patch_environ
+from tripcortex.model import patterns
+from tripcortex.model.entities import Booking, BookingStatus, EmployeeId
+from tripcortex.system import SYSTEM
+from tripcortex.workers.booking_requests import BookingUnderWay, Traveller, request_booking
+from tripcortex.workers.flow import BOOKING_FLOW
 
 from .conftest import BEGAN, EMPLOYEE, SECRET, Bench, HandClock
 from .on_files import settings_of
@@ -66,7 +67,7 @@ def test_of_processes_that_ask_for_the_same_employees_each_employee_is_accepted_
                 for employee, booking_id in found.items():
                     page = await stores.run(patterns.history(EmployeeId(employee)))
                     assert [each.booking_id for each in page.items] == [booking_id]
-            assert len(await BOOKING.standing(stores)) == EMPLOYEES
+            assert len(await BOOKING_FLOW.list_executions(stores)) == EMPLOYEES
 
     asyncio.run(checked())
 
@@ -123,10 +124,10 @@ def test_a_choice_waits_through_the_end_of_the_process_that_asked_for_it(tmp_pat
             found = await _found(stores, booking)
             after = await bench.choose(found, "2")
             assert after.status is BookingStatus.user_selected
-            received = await stores.run(BOOKING.use.receive(10, 0.0))
+            received = await stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
             assert received[-1].message.state == "user_selected"
 
-    with environment(SECRET):
+    with patch_environ(SECRET):
         booking = asyncio.run(offered())
         asyncio.run(chosen(booking))
 

@@ -15,7 +15,7 @@ from holdfast import Stores, create_tables
 from tests.contract.moto import NOT_ATOMIC, skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
-from tripcortex.model import circuits
+from tripcortex.model.entities import circuits
 
 __all__ = ["played", "store"]
 

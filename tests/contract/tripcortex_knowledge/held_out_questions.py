@@ -1,5 +1,7 @@
-"""Further questions about the handbook, written before the words of `tripcortex.knowledge.synonyms` were chosen, and asked once
-these stood: what the search does with questions that nothing was fitted to.
+"""Further questions about the handbook: they show how the search handles questions that it was not fitted to.
+
+They were written before the words of `tripcortex.domain.policy_search.synonyms` were chosen,
+and asked once after that.
 """
 
 from __future__ import annotations

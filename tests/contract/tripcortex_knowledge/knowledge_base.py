@@ -19,13 +19,13 @@ import psycopg
 from numpy.typing import NDArray
 
 from holdfast import Stores, System, create_buckets, open_stores
-from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.postgres import connected, fresh_database
-from tripcortex.knowledge.embedding import Bounds, Embedding
-from tripcortex.knowledge.ingesting import Upload, ingest, upload
-from tripcortex.knowledge.schema import DIMENSIONS, Policy, tripcortex
-from tripcortex.model import policy_files
-from tripcortex.parsing.ports import PARAGRAPH, Box, ContentType, ParsedEntity
+from tripcortex.documents.ports import PARAGRAPH, Box, ContentType, ParsedEntity
+from tripcortex.model.entities import policy_files
+from tripcortex.model.policies.schema import DIMENSIONS, Policy, tripcortex
+from tripcortex.policies.embedding import Bounds, Embedding
+from tripcortex.policies.ingestion import Upload, ingest, upload
 
 T = TypeVar("T")
 SYSTEM = System("knowledge", "Policies", tables=[], patterns=[], schemas=[tripcortex], buckets=[policy_files])
@@ -81,7 +81,7 @@ def opened() -> Iterator[Base]:
         loop.close()
 
 
-# --- parts that stand in -------------------------------------------------------------------------------------------
+# --- parts that stand in ------------------------------------------------------------------------------------
 
 
 def paragraph(text: str, number: int, section: str = "Rules", **more: Any) -> ParsedEntity:

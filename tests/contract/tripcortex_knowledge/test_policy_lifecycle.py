@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     ConditionFailed,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
     HoldfastError,
     InvalidRequest,
     NotFound,
-    PartyFailed,
-    PartyRefused,
     SettingsError,
 )
 from tests.contract.tripcortex_knowledge.knowledge_base import (
@@ -30,12 +30,16 @@ from tests.contract.tripcortex_knowledge.knowledge_base import (
     paragraph,
     vector,
 )
-from tripcortex.knowledge import files, ingesting, patterns
-from tripcortex.knowledge.embedding import Embedding, local_embedding
-from tripcortex.knowledge.ingesting import (
+from tripcortex.documents import DocumentEncrypted, DocumentRefused
+from tripcortex.documents.ports import CHART, Box, ContentType, ParsedEntity
+from tripcortex.model.policies import files, patterns
+from tripcortex.model.policies.schema import Policy, PolicyStatus
+from tripcortex.policies import ingestion
+from tripcortex.policies.embedding import Embedding, build_local_embedding
+from tripcortex.policies.ingestion import (
     Upload,
     ingest,
-    ingest_waiting,
+    ingest_pending,
     remove,
     replace,
     roll_back,
@@ -43,10 +47,7 @@ from tripcortex.knowledge.ingesting import (
     sweep,
     upload,
 )
-from tripcortex.knowledge.retrieving import Way, of_one_edition, retrieve
-from tripcortex.knowledge.schema import Policy, PolicyStatus
-from tripcortex.parsing import DocumentEncrypted, DocumentRefused
-from tripcortex.parsing.ports import CHART, Box, ContentType, ParsedEntity
+from tripcortex.policies.retrieval import RetrievalMode, retrieve, run_on_fixed_editions
 
 GIVEN = Upload("policy.md", b"# Policy", uploaded_by="emp-7", rules={"cabin": "economy"})
 ECONOMY = StoryParser([paragraph("Fly economy.", 1)])
@@ -65,7 +66,7 @@ def moment(base: Base) -> datetime:
 
 def texts(base: Base) -> list[str]:
     """What a question about either finds."""
-    found = base.run(retrieve(base.stores, AXES, "economy or business", way="plain"))
+    found = base.run(retrieve(base.stores, AXES, "economy or business", mode="plain"))
     return [each.content_text for each in found.chunks]
 
 
@@ -105,7 +106,7 @@ def failing(error: HoldfastError) -> Embedding:
     return Embedding(Failing(), AXES.model_id, AXES.bounds)
 
 
-# --- the way of a file ---------------------------------------------------------------------------------------------
+# --- the way of a file --------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-21")
@@ -201,10 +202,10 @@ def test_an_entity_without_a_word_that_the_model_knows_is_kept_all_the_same(base
     silent = ParsedEntity(ContentType.figure, "", 1, None, 1, "e-1", CHART)
     wise = StoryParser([silent, paragraph("Economy.", 2)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingesting, "UNNAMED", "car")
+        patch.setattr(ingestion, "FALLBACK_TEXT", "car")
         assert base.served(Upload("x.md", b"x"), wise, AXES).total_chunks == 2
     refused = base.served(Upload("x.md", b"x"), wise, AXES)
-    assert "knows no word" in (refused.error_message or "")
+    assert "knows no word of part of" in (refused.error_message or "")
 
 
 def test_a_long_document_is_written_batch_by_batch_and_never_held_whole(base: Base) -> None:
@@ -230,7 +231,7 @@ def test_a_long_document_is_written_batch_by_batch_and_never_held_whole(base: Ba
     assert peak < 4_000_000
 
 
-# --- what fails ----------------------------------------------------------------------------------------------------
+# --- what fails ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-21")
@@ -243,7 +244,7 @@ def test_a_long_document_is_written_batch_by_batch_and_never_held_whole(base: Ba
             "Save it without one.",
         ),
         (ValueError("secret words of the document"), "its parser fell over it (ValueError)"),
-        (None, "policy.md has no text, table or figure in it"),
+        (None, "policy.md contains no text, table or figure"),
     ],
 )
 def test_what_cannot_be_read_fails_with_its_reason_and_what_served_goes_on(
@@ -284,7 +285,7 @@ def test_reading_a_failed_policy_again_leaves_no_chunk_of_the_first_time(base: B
     late = patterns.note_progress(new.id, 2, 60, None, moment(base))
     with pytest.raises(ConditionFailed):
         base.run(base.stores.run(late))
-    [ready] = base.run(ingest_waiting(base.stores, AXES, lambda name, body: ECONOMY))
+    [ready] = base.run(ingest_pending(base.stores, AXES, lambda name, body: ECONOMY))
     assert ready.serves and chunks_of(base, new.id) == 1
 
 
@@ -293,14 +294,16 @@ def test_what_dies_again_and_again_has_failed(base: Base) -> None:
     base.rows("UPDATE tripcortex.policies SET status = 'processing', attempts = 3 WHERE id = %s", new.id)
     base.clock.at += 10_000
     [failed] = base.run(sweep(base.stores))
-    assert failed.status == "failed" and "begun 3 times" in (failed.error_message or "")
+    assert failed.status == "failed" and "started 3 times" in (failed.error_message or "")
 
 
 @pytest.mark.proves("TC-21")
 def test_what_the_model_refuses_has_failed_with_its_words_and_others_are_read(base: Base) -> None:
     refused, read = uploaded_two(base)
-    embedding = failing(PartyRefused("ValidationException", "Bedrock refuses a text (ValidationException)."))
-    done = base.run(ingest_waiting(base.stores, embedding, by_name))
+    embedding = failing(
+        ExternalServiceRefused("ValidationException", "Bedrock refuses a text (ValidationException).")
+    )
+    done = base.run(ingest_pending(base.stores, embedding, by_name))
     assert [(each.id, each.status) for each in done] == [(refused, "failed"), (read, "ready")]
     assert done[0].error_message == "Bedrock refuses a text (ValidationException)."
     assert done[0].attempts == 1 and chunks_of(base, refused) == 0
@@ -309,33 +312,33 @@ def test_what_the_model_refuses_has_failed_with_its_words_and_others_are_read(ba
 @pytest.mark.proves("TC-21")
 @pytest.mark.parametrize(
     "error",
-    [SettingsError("No such region."), PartyFailed("Bedrock is out of reach.", may_be_done=False)],
+    [SettingsError("No such region."), ExternalServiceFailed("Bedrock is out of reach.", may_be_done=False)],
     ids=lambda each: type(each).__name__,
 )
 def test_what_the_model_cannot_read_now_waits_while_others_are_read_and_fails_with_the_true_reason(
     base: Base, error: HoldfastError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingesting, "UNANSWERED_MAX", 3)
+    monkeypatch.setattr(ingestion, "UNANSWERED_MAX", 3)
     stuck, read = uploaded_two(base)
     reason = f"{error.label}: {error.message}"
-    [ready] = base.run(ingest_waiting(base.stores, failing(error), by_name))
+    [ready] = base.run(ingest_pending(base.stores, failing(error), by_name))
     assert (ready.id, ready.serves) == (read, True)
     waiting = again(base, stuck)
     assert (waiting.status, waiting.attempts, waiting.error_message) == ("pending", 1, reason)
     assert str(stuck) in caplog.text and error.message in caplog.text
-    assert base.run(ingest_waiting(base.stores, failing(error), by_name)) == []
-    [failed] = base.run(ingest_waiting(base.stores, failing(error), by_name))
+    assert base.run(ingest_pending(base.stores, failing(error), by_name)) == []
+    [failed] = base.run(ingest_pending(base.stores, failing(error), by_name))
     assert (failed.id, failed.status, failed.attempts) == (stuck, "failed", 3)
-    assert failed.error_message == f"It was tried 3 times. The last time, {reason}"
+    assert failed.error_message == f"Ingestion failed 3 times. Last error: {reason}"
     assert chunks_of(base, stuck) == 0
-    assert base.run(ingest_waiting(base.stores, AXES, by_name)) == []
+    assert base.run(ingest_pending(base.stores, AXES, by_name)) == []
 
 
 def test_what_the_model_could_not_read_is_read_when_it_answers_again(base: Base) -> None:
     stuck, _ = uploaded_two(base)
-    error = PartyFailed("Bedrock is out of reach.", may_be_done=False)
-    base.run(ingest_waiting(base.stores, failing(error), by_name))
-    [ready] = base.run(ingest_waiting(base.stores, AXES, by_name))
+    error = ExternalServiceFailed("Bedrock is out of reach.", may_be_done=False)
+    base.run(ingest_pending(base.stores, failing(error), by_name))
+    [ready] = base.run(ingest_pending(base.stores, AXES, by_name))
     assert (ready.id, ready.serves, ready.error_message) == (stuck, True, None)
     # A batch was written before the one that the model did not take.
     assert chunks_of(base, stuck) == 51
@@ -361,8 +364,8 @@ def test_a_file_without_a_name_without_a_byte_or_with_too_many_is_refused_and_no
     for given in (Upload("", b"x"), Upload("n" * 256, b"x"), Upload("a.md", b"")):
         with pytest.raises(InvalidRequest):
             base.run(upload(base.stores, given))
-    with pytest.raises(InvalidRequest, match="10 is the most"):
-        base.run(upload(base.stores, Upload("a.md", b"x" * 11), bytes_max=10))
+    with pytest.raises(InvalidRequest, match="expected at most 10 bytes"):
+        base.run(upload(base.stores, Upload("a.md", b"x" * 11), max_bytes=10))
     assert base.rows("SELECT count(*) FROM tripcortex.policies") == [(0,)]
     with pytest.raises(NotFound):
         base.run(ingest(base.stores, uuid4(), ECONOMY, AXES))
@@ -379,7 +382,7 @@ def test_the_parser_is_chosen_by_the_content_where_none_is_given(base: Base) -> 
     assert issubclass(DocumentRefused, InvalidRequest)
 
 
-# --- editions ------------------------------------------------------------------------------------------------------
+# --- editions -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-22")
@@ -395,7 +398,7 @@ def test_a_new_edition_takes_over_in_one_moment_and_the_former_comes_back_in_one
     back = base.run(roll_back(base.stores, second.id))
     assert back.id == first.id and texts(base) == ["Fly economy."]
     for each in (second.id, first.id):
-        with pytest.raises(InvalidRequest, match="Edition 1 serves, and no former edition can"):
+        with pytest.raises(InvalidRequest, match="No earlier edition can replace edition 1"):
             base.run(roll_back(base.stores, each))
     assert base.run(serve(base.stores, second.id)).serves and sorted(texts(base)) == new
     third = base.run(replace(base.stores, second.id, GIVEN))
@@ -403,7 +406,7 @@ def test_a_new_edition_takes_over_in_one_moment_and_the_former_comes_back_in_one
     # The one before the one that serves is kept for a roll back, and none before that.
     assert (chunks_of(base, first.id), chunks_of(base, second.id), chunks_of(base, third.id)) == (0, 2, 1)
     assert again(base, first.id).retired_at == moment(base)
-    with pytest.raises(InvalidRequest, match="its chunks are gone"):
+    with pytest.raises(InvalidRequest, match="its chunks were deleted"):
         base.run(serve(base.stores, first.id))
 
 
@@ -417,7 +420,7 @@ def test_a_document_is_rolled_back_and_replaced_by_the_id_of_any_of_its_editions
     assert base.run(roll_back(base.stores, first.id)).id == first.id
     base.run(serve(base.stores, second.id))
     base.run(remove(base.stores, first.id))
-    with pytest.raises(InvalidRequest, match="no former edition"):
+    with pytest.raises(InvalidRequest, match="No earlier edition"):
         base.run(roll_back(base.stores, second.document_id))
     third = base.run(replace(base.stores, second.document_id, GIVEN))
     assert (third.document_id, third.edition) == (first.id, 3)
@@ -433,14 +436,14 @@ def test_a_document_is_rolled_back_and_replaced_by_the_id_of_any_of_its_editions
 
 def test_what_is_not_named_as_a_policy_or_says_no_sentence_is_refused(base: Base) -> None:
     for name in ("hostname", "hi.txt", "policy.docx", ".md", "policy.pdf.exe"):
-        with pytest.raises(InvalidRequest, match="is not named as a policy document"):
+        with pytest.raises(InvalidRequest, match="Invalid file name"):
             base.run(upload(base.stores, Upload(name, b"# Policy")))
     for body in (b"hi", b"one two three", b"vm-host-17\n"):
-        failed = base.served(Upload("hi.md", body), None, local_embedding())
-        assert failed.status == "failed" and "says too little" in (failed.error_message or "")
+        failed = base.served(Upload("hi.md", body), None, build_local_embedding())
+        assert failed.status == "failed" and "is too short for a policy" in (failed.error_message or "")
         assert chunks_of(base, failed.id) == 0
     for body in (b"# Travel\n\nEconomy.", b"Everybody flies economy here."):
-        assert base.served(Upload("few.MD", body), None, local_embedding()).serves
+        assert base.served(Upload("few.MD", body), None, build_local_embedding()).serves
 
 
 @pytest.mark.proves("TC-X18")
@@ -459,12 +462,14 @@ def test_whoever_asks_while_editions_change_finds_one_or_the_other_and_never_non
 
 @pytest.mark.proves("TC-X18")
 @pytest.mark.parametrize("way", ["fused", "plain"])
-def test_a_question_of_several_statements_finds_one_edition_while_they_change(base: Base, way: Way) -> None:
+def test_a_question_of_several_statements_finds_one_edition_while_they_change(
+    base: Base, way: RetrievalMode
+) -> None:
     first = base.served(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))
 
     async def policies() -> frozenset[str]:
-        found = await retrieve(base.stores, AXES, "economy or business", way=way)
+        found = await retrieve(base.stores, AXES, "economy or business", mode=way)
         return frozenset(each.policy_id for each in found.chunks)
 
     seen = base.run(_seen_while_editions_change(base, second.id, policies, times=40))
@@ -512,7 +517,7 @@ def test_questions_of_one_step_are_answered_from_one_edition_and_never_from_one_
                 editions.append(await ingest(base.stores, new.id, BUSINESS, AXES))
         return answers
 
-    answers = base.run(of_one_edition(base.stores, AXES, step))
+    answers = base.run(run_on_fixed_editions(base.stores, AXES, step))
     answered_from = editions[0] if replaced == 1 else editions[-1]
     assert len(begun) == replaced and len(answers) == replaced + 1
     assert all(str(answered_from.id) in each for each in answers)

@@ -21,7 +21,7 @@ from holdfast import check_statements
 from holdfast.stores.sql.postgres import open_postgres
 from tests.contract.tripcortex_knowledge.knowledge_base import Base, vector
 from tests.postgres import connected, fresh_database
-from tripcortex.knowledge.patterns import PATTERNS
+from tripcortex.model.policies.patterns import PATTERNS
 
 # As the document writes it, in a schema of another name.
 DOCUMENT = """
@@ -198,7 +198,7 @@ def test_every_statement_gives_what_its_row_is_made_of(base: Base) -> None:
     assert {"A1", "A2", "A3", "A4", "A5", "A6"} <= {each.id for each in PATTERNS}
 
 
-# --- what was there before -----------------------------------------------------------------------------------------
+# --- what was there before ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_chunks_from_before_get_a_policy_that_says_so_and_goes_on_serving(
             engine.close()
 
     asyncio.run(migrated())
-    assert "3 chunks had no policy: 2 placeholder policies were made for them." in caplog.text
+    assert "3 chunks had no policy: created 2 placeholder policies for them." in caplog.text
     with connected(url) as connection:
         found = connection.execute(
             "SELECT id, status, total_chunks, total_pages, serves, document_id, extract(year from created_at)::int "

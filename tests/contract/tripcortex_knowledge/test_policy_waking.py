@@ -8,16 +8,16 @@ from uuid import UUID
 
 import pytest
 
-from holdfast import Stores, Work, create_buckets, open_stores
-from holdfast.errors import ConditionFailed
-from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast import Stores, WorkerGroup, create_buckets, open_stores
+from holdfast.core.errors import ConditionFailed
+from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.contract.tripcortex_knowledge.knowledge_base import Base, HandClock
 from tests.postgres import fresh_database
-from tripcortex import INGESTER, SYSTEM
-from tripcortex.knowledge import patterns
-from tripcortex.knowledge.ingesting import Upload, known, replace, upload
-from tripcortex.knowledge.schema import NewPolicy, PolicyStatus, tripcortex
-from tripcortex.knowledge.uploading import moment
+from tripcortex.model.policies import patterns
+from tripcortex.model.policies.schema import NewPolicy, PolicyStatus, tripcortex
+from tripcortex.policies.ingestion import Upload, load_policy, replace, upload
+from tripcortex.policies.uploads import get_now
+from tripcortex.system import INGESTER, SYSTEM
 
 GIVEN = Upload("policy.md", b"# Cabins\n\nFly economy.")
 WAIT_S = 20.0
@@ -25,7 +25,7 @@ WAIT_S = 20.0
 
 async def until_read(stores: Stores, policy_id: UUID) -> None:
     async with asyncio.timeout(60):
-        while (await known(stores, policy_id)).status is not PolicyStatus.ready:
+        while (await load_policy(stores, policy_id)).status is not PolicyStatus.ready:
             await asyncio.sleep(0.02)
 
 
@@ -36,28 +36,28 @@ def test_what_is_uploaded_is_read_without_waiting_for_the_next_look() -> None:
     async def story() -> None:
         async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
             await create_buckets(stores, SYSTEM.buckets)
-            async with Work(stores, [INGESTER]) as work:
-                assert await work.ready()
+            async with WorkerGroup(stores, [INGESTER]) as work:
+                assert await work.wait_until_ready()
                 policy = await upload(stores, GIVEN)
                 await until_read(stores, policy.id)
                 # When it begins and when it begins to listen it looks by itself, and never again: the clock stands.
                 for _ in range(3):
                     policy = await replace(stores, policy.id, GIVEN)
                     await until_read(stores, policy.id)
-            assert (await known(stores, policy.id)).serves
+            assert (await load_policy(stores, policy.id)).serves
 
     asyncio.run(story())
 
 
 def test_who_reads_it_himself_wakes_nobody_and_neither_does_an_edition_of_nothing(base: Base) -> None:
     async def story() -> None:
-        async with base.stores.notices(patterns.UPLOADED) as heard:
+        async with base.stores.listen(patterns.UPLOAD_CHANNEL) as heard:
             policy = await upload(base.stores, GIVEN)
             assert await heard.wait(WAIT_S) == ""
             await upload(base.stores, GIVEN, wakes=False)
             nothing = NewPolicy(id=UUID(int=7), source_s3_uri="s3://b/k", file_name="a.md")
             with pytest.raises(ConditionFailed):
-                await base.stores.run(patterns.create_edition(nothing, moment(base.stores), UUID(int=8)))
+                await base.stores.run(patterns.create_edition(nothing, get_now(base.stores), UUID(int=8)))
             await replace(base.stores, policy.id, GIVEN)
             assert await heard.wait(WAIT_S) == ""
             assert await heard.wait(0) is None

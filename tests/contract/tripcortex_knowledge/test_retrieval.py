@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.contract.tripcortex_knowledge.handbook_questions import QUESTIONS, Asked
 from tests.contract.tripcortex_knowledge.held_out_questions import HELD_OUT
 from tests.contract.tripcortex_knowledge.knowledge_base import AXES, Base, StoryParser, opened, paragraph
-from tripcortex import story
-from tripcortex.knowledge.calibrating import Calibration, calibrate, hits, ingest_folder, table
-from tripcortex.knowledge.embedding import BOUNDS, LOCAL, local_embedding
-from tripcortex.knowledge.ingesting import Upload
-from tripcortex.knowledge.retrieving import Retrieved, Way, retrieve
-from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf
+from tripcortex.demo import story
+from tripcortex.demo.sample.policy_document import FILE_NAME, build_policy_pdf
+from tripcortex.policies.calibration import Calibration, calibrate, find_hits, format_table, ingest_folder
+from tripcortex.policies.embedding import BOUNDS, LOCAL, build_local_embedding
+from tripcortex.policies.ingestion import Upload
+from tripcortex.policies.retrieval import RetrievalMode, RetrievalResult, retrieve
 
 ROOT = Path(__file__).parents[3]
 HANDBOOK = (
@@ -93,7 +93,7 @@ ASKED = {
 
 @pytest.fixture(scope="module")
 def asked_of(base: Base) -> Base:
-    policy = base.served(Upload("example.md", POLICY.encode()), None, local_embedding())
+    policy = base.served(Upload("example.md", POLICY.encode()), None, build_local_embedding())
     assert policy.status == "ready", policy.error_message
     return base
 
@@ -102,7 +102,7 @@ def asked_of(base: Base) -> Base:
 def test_the_right_section_of_a_policy_is_among_the_first_three(asked_of: Base) -> None:
     missed = []
     for question, section in ASKED.items():
-        found = asked_of.run(retrieve(asked_of.stores, local_embedding(), question, top_k=3))
+        found = asked_of.run(retrieve(asked_of.stores, build_local_embedding(), question, top_k=3))
         if section not in [each.section_title for each in found.chunks]:
             missed.append((question, [each.section_title for each in found.chunks]))
     assert missed == []
@@ -111,13 +111,15 @@ def test_the_right_section_of_a_policy_is_among_the_first_three(asked_of: Base) 
 @pytest.mark.proves("TC-44")
 def test_what_is_not_about_travel_finds_nothing_and_is_told_so(asked_of: Base) -> None:
     for question in ("What is the boiling point of ethanol?", "Translate good morning into Japanese", "?!"):
-        found = asked_of.run(retrieve(asked_of.stores, local_embedding(), question))
+        found = asked_of.run(retrieve(asked_of.stores, build_local_embedding(), question))
         assert (found.chunks, found.max_similarity, found.confidence) == ((), 0.0, "none"), question
 
 
 @pytest.mark.proves("TC-98")
 def test_a_passage_is_cited_with_its_policy_section_similarity_and_words(asked_of: Base) -> None:
-    found = asked_of.run(retrieve(asked_of.stores, local_embedding(), "what may a hotel room cost a night?"))
+    found = asked_of.run(
+        retrieve(asked_of.stores, build_local_embedding(), "what may a hotel room cost a night?")
+    )
     assert found.embedding_dim == 1024 and found.model_id == LOCAL and found.confidence in ("low", "high")
     best = next(each for each in found.chunks if each.section_title == "Lodging")
     assert found.max_similarity == max(each.similarity for each in found.chunks) >= BOUNDS[LOCAL].threshold
@@ -133,8 +135,8 @@ def test_a_passage_is_cited_with_its_policy_section_similarity_and_words(asked_o
 
 def test_similarity_is_that_of_the_vectors_in_either_way_and_headings_are_no_answer(asked_of: Base) -> None:
     question = "how much money do I get for food?"
-    plain = asked_of.run(retrieve(asked_of.stores, local_embedding(), question, way="plain", top_k=50))
-    fused = asked_of.run(retrieve(asked_of.stores, local_embedding(), question))
+    plain = asked_of.run(retrieve(asked_of.stores, build_local_embedding(), question, mode="plain", top_k=50))
+    fused = asked_of.run(retrieve(asked_of.stores, build_local_embedding(), question))
     by_id = {each.chunk_id: each.similarity for each in plain.chunks}
     assert fused.chunks and all(each.similarity == by_id[each.chunk_id] for each in fused.chunks)
     assert [each.similarity for each in plain.chunks] == sorted(by_id.values(), reverse=True)
@@ -155,11 +157,11 @@ def test_a_name_that_the_model_does_not_know_is_found_by_its_word_and_never_by_a
     asked_of: Base,
 ) -> None:
     """The passage is long and the name a part of it: the vectors are far from each other."""
-    policy = asked_of.served(Upload("closed.md", LISTED.encode()), None, local_embedding())
+    policy = asked_of.served(Upload("closed.md", LISTED.encode()), None, build_local_embedding())
 
-    def asked(question: str, way: Way = "fused") -> Retrieved:
+    def asked(question: str, way: RetrievalMode = "fused") -> RetrievalResult:
         return asked_of.run(
-            retrieve(asked_of.stores, local_embedding(), question, way=way, policy_ids=[policy.id])
+            retrieve(asked_of.stores, build_local_embedding(), question, mode=way, policy_ids=[policy.id])
         )
 
     found, plain = asked("Moscow"), asked("Moscow", "plain")
@@ -190,11 +192,11 @@ OF_SAMPLE = {
 def test_the_sample_policy_answers_nine_of_ten_new_questions_among_the_first_three_and_eight_first(
     asked_of: Base,
 ) -> None:
-    policy = asked_of.served(Upload(FILE_NAME, policy_pdf()), None, local_embedding())
+    policy = asked_of.served(Upload(FILE_NAME, build_policy_pdf()), None, build_local_embedding())
     firsts, among = [], []
     for question, sections in OF_SAMPLE.items():
         found = asked_of.run(
-            retrieve(asked_of.stores, local_embedding(), question, top_k=3, policy_ids=[policy.id])
+            retrieve(asked_of.stores, build_local_embedding(), question, top_k=3, policy_ids=[policy.id])
         )
         titles = [each.section_title for each in found.chunks]
         firsts += [question] if titles[0] in sections else []
@@ -209,7 +211,7 @@ def test_the_sample_policy_answers_nine_of_ten_new_questions_among_the_first_thr
 @example("'; DROP TABLE tripcortex.policies; --")
 @example("hotel\x00 \ud800 \\ C:\\rooms\\o'hare 'quoted' a:*b & !c | (d) %s %(x)s {columns}")
 def test_any_text_may_be_asked(asked_of: Base, question: str) -> None:
-    found = asked_of.run(retrieve(asked_of.stores, local_embedding(), question, threshold=-1.0))
+    found = asked_of.run(retrieve(asked_of.stores, build_local_embedding(), question, threshold=-1.0))
     assert len(found.chunks) <= 5
 
 
@@ -231,11 +233,11 @@ def test_vectors_of_another_model_are_not_compared(asked_of: Base) -> None:
     found = asked_of.run(retrieve(asked_of.stores, AXES, "hotel"))
     assert [each.policy_id for each in found.chunks] == [str(other.id)]
     assert found.max_similarity == pytest.approx(1) and found.confidence == "high"
-    local = asked_of.run(retrieve(asked_of.stores, local_embedding(), "hotel"))
+    local = asked_of.run(retrieve(asked_of.stores, build_local_embedding(), "hotel"))
     assert str(other.id) not in {each.policy_id for each in local.chunks}
 
 
-# --- the public handbook -------------------------------------------------------------------------------------------
+# --- the public handbook ------------------------------------------------------------------------------------
 
 needs_handbook = pytest.mark.skipif(
     not HANDBOOK.is_dir(),
@@ -247,7 +249,7 @@ needs_handbook = pytest.mark.skipif(
 def handbook() -> Iterator[Base]:
     with opened() as base:
         documents = (each for each in HANDBOOK.glob("*.md") if each.name != "LICENSE.md")
-        assert base.run(ingest_folder(base.stores, local_embedding(), documents)) > 200
+        assert base.run(ingest_folder(base.stores, build_local_embedding(), documents)) > 200
         yield base
 
 
@@ -260,7 +262,7 @@ def _mapped(asked: tuple[Asked, ...]) -> dict[str, tuple[tuple[str, str], ...]]:
 def test_the_right_section_of_the_handbook_is_in_the_top_five_for_85_percent(
     handbook: Base, asked: tuple[Asked, ...]
 ) -> None:
-    found = handbook.run(hits(handbook.stores, local_embedding(), _mapped(asked)))
+    found = handbook.run(find_hits(handbook.stores, build_local_embedding(), _mapped(asked)))
     missed = sorted(set(_mapped(asked)) - set(found))
     assert len(found) >= 0.85 * len(asked), missed
 
@@ -268,11 +270,13 @@ def test_the_right_section_of_the_handbook_is_in_the_top_five_for_85_percent(
 @needs_handbook
 def test_the_calibration_in_the_docs_is_what_is_measured(handbook: Base) -> None:
     assert len(QUESTIONS) >= 44
-    measured = handbook.run(calibrate(handbook.stores, local_embedding(), _mapped((*QUESTIONS, *HELD_OUT))))
+    measured = handbook.run(
+        calibrate(handbook.stores, build_local_embedding(), _mapped((*QUESTIONS, *HELD_OUT)))
+    )
     text = (ROOT / "docs" / "retrieval.md").read_text()
     told = _numbers(text[text.index("| similarity of") :].split("\n\n")[0])
-    assert told.keys() == _numbers(table(measured)).keys()
-    for name, values in _numbers(table(measured)).items():
+    assert told.keys() == _numbers(format_table(measured)).keys()
+    for name, values in _numbers(format_table(measured)).items():
         # To the second digit or nearly: tokens and vectors are the same everywhere, sums of floats are not quite.
         assert values == pytest.approx(told[name], abs=0.03), name
     bounds = BOUNDS[LOCAL]
@@ -302,7 +306,7 @@ def test_the_calibration_can_be_repeated_from_the_command_line(tmp_path: Path) -
     for name in ("travel-guide-faq.md", "travel-guide-3-travel.md"):
         (documents / name).write_bytes((HANDBOOK / name).read_bytes())
     told = subprocess.run(
-        [sys.executable, "-m", "tripcortex.knowledge.calibrating", str(documents), str(questions)],
+        [sys.executable, "-m", "tripcortex.policies.calibration", str(documents), str(questions)],
         capture_output=True,
         text=True,
         check=True,
@@ -313,7 +317,7 @@ def test_the_calibration_can_be_repeated_from_the_command_line(tmp_path: Path) -
 
 
 def test_quantiles_lie_between_the_values_around_them() -> None:
-    rows = dict(Calibration((0.0, 1.0), (0.5,), (0.2, 0.4, 0.6)).rows())
+    rows = dict(Calibration((0.0, 1.0), (0.5,), (0.2, 0.4, 0.6)).compute_rows())
     assert rows["a right passage"] == [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]
     assert rows["the nearest, of a travel question"] == [0.5] * 7
     assert rows["the nearest, of another question"][3] == 0.4

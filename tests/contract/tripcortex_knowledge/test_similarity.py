@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tests.contract.tripcortex_knowledge.knowledge_base import BEGAN, Base, opened, vector
 from tests.postgres import connected
-from tripcortex.knowledge import patterns
-from tripcortex.knowledge.schema import DIMENSIONS, NewChunk, NewPolicy, PolicyStatus, SimilarChunk
+from tripcortex.model.policies import patterns
+from tripcortex.model.policies.schema import DIMENSIONS, NewChunk, NewPolicy, PolicyStatus, SimilarChunk
 
 NOW = datetime.fromtimestamp(BEGAN, UTC)
 
@@ -146,7 +146,7 @@ def test_chunks_are_written_in_one_statement_by_the_stores_clock_and_deleted_by_
     assert clean.rows("SELECT policy_id FROM tripcortex.policy_chunks") == [(others,)]
 
 
-# --- the index -----------------------------------------------------------------------------------------------------
+# --- the index ----------------------------------------------------------------------------------------------
 
 COUNT = 2_400
 CLUSTERS = 40

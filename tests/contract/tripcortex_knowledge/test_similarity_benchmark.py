@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from benchmarks import similarity
-from benchmarks.measure import Figure
+from benchmarks.harness.measurement import Figure
+from benchmarks.tripcortex import similarity
 from tests.postgres import new_folder
 
 
@@ -27,4 +27,4 @@ def test_the_time_of_95_in_100_answers_is_told_beside_raw_psycopg(monkeypatch: p
 
 
 def _figure(folder: Path) -> Figure:
-    return uvloop.run(similarity._figure(folder, 60))
+    return uvloop.run(similarity._measure(folder, 60))

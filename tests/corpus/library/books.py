@@ -21,7 +21,7 @@ from holdfast import (
     Entity,
     IndexKey,
     Key,
-    Paged,
+    PagedRead,
     Query,
     Rate,
     Stores,
@@ -38,8 +38,10 @@ BRANCH: Final = "north"
 BOOKS: Final = 14
 
 shelf = Table("Shelf", "branch", "code", purpose="Books, for cursors over a table of two text keys")
-by_subject = shelf.index("by-subject", "subject", "title")
-by_price = shelf.index("by-price", "subject", "price", sort_type="N", projection=include("title", "lent"))
+by_subject = shelf.global_index("by-subject", "subject", "title")
+by_price = shelf.global_index(
+    "by-price", "subject", "price", sort_type="N", projection=include("title", "lent")
+)
 by_day = shelf.local_index("by-day", "acquired")
 gauges = Table(
     "Gauges",
@@ -58,7 +60,7 @@ scraps = Table(
     purpose="Bytes, for cursors over binary keys",
 )
 mixed = Table("Mixed", "PK", "SK", purpose="Two entities in one table, for cursors over composed keys")
-by_reader = mixed.index("by-reader", "GSI1PK", "GSI1SK")
+by_reader = mixed.global_index("by-reader", "GSI1PK", "GSI1SK")
 
 
 class Subject(StrEnum):
@@ -122,8 +124,8 @@ class Loan(Entity, table=mixed):
     number: Attr[int] = attr()
     reader: Attr[str] = attr()
 
-    of = Key("BRANCH#" + branch, "LOAN#" + day + "#" + number.padded(6))
-    of_reader = IndexKey(by_reader, "READER#" + reader, number.padded(6))
+    of = Key("BRANCH#" + branch, "LOAN#" + day + "#" + number.zero_pad(6))
+    of_reader = IndexKey(by_reader, "READER#" + reader, number.zero_pad(6))
 
 
 class Remark(Entity, table=mixed):
@@ -131,7 +133,7 @@ class Remark(Entity, table=mixed):
     number: Attr[int] = attr()
     text: Attr[str] = attr()
 
-    of = Key("BRANCH#" + branch, "REMARK#" + number.padded(6))
+    of = Key("BRANCH#" + branch, "REMARK#" + number.zero_pad(6))
 
 
 TABLES: Final = (shelf, gauges, scraps, mixed)
@@ -148,16 +150,16 @@ PATTERNS: Final = (books_about,)
 # --- the questions ------------------------------------------------------------------------------------------
 
 
-def questions() -> dict[str, Paged[Any, Any]]:
+def questions() -> dict[str, PagedRead[Any, Any]]:
     """Return every question of which the corpus keeps an open cursor, by name: its first page."""
     books = Book.of(BRANCH).query()
-    asked: dict[str, Paged[Any, Any]] = {
+    asked: dict[str, PagedRead[Any, Any]] = {
         f"filter: {name}": books.where(condition) for name, condition in conditions().items()
     }
     asked |= {f"key: {name}": query for name, query in _key_conditions().items()}
     asked |= {f"scan: {name}": scan for name, scan in _scans().items()}
     asked["two filters"] = books.where(Book.lent == False).where(Book.pages > 10)  # noqa: E712
-    asked["newest first"] = books.newest_first()
+    asked["newest first"] = books.descending()
     asked["consistent"] = books.consistent()
     asked["selected"] = books.select(Book.title, Book.price).where(Book.pages > 100)
     asked["selected on an index"] = Book.of_price(Subject.art).query().select(Book.title, Book.price)
@@ -212,7 +214,7 @@ def _functions() -> dict[str, Condition[Any]]:
     authors, title = nodes.Path("authors"), nodes.Path("title")
     return {
         "exists": Book.reader.exists(),
-        "missing": Book.reader.missing(),
+        "missing": Book.reader.not_exists(),
         "begins with": Book.title.begins_with("Volume"),
         "contains text": Book.title.contains("1"),
         "contains element": Book.authors.contains("Ada"),
@@ -227,7 +229,7 @@ def _functions() -> dict[str, Condition[Any]]:
 
 
 def _combinations() -> dict[str, Condition[Any]]:
-    is_art, is_long, is_free = Book.subject == Subject.art, Book.pages > 100, Book.reader.missing()
+    is_art, is_long, is_free = Book.subject == Subject.art, Book.pages > 100, Book.reader.not_exists()
     return {
         "and": is_art & is_long & is_free,
         "or": is_art | is_long | is_free,
@@ -236,7 +238,7 @@ def _combinations() -> dict[str, Condition[Any]]:
     }
 
 
-def _key_conditions() -> dict[str, Paged[Any, Any]]:
+def _key_conditions() -> dict[str, PagedRead[Any, Any]]:
     books = Book.of(BRANCH)
     loans = Loan.of(BRANCH)
     return {
@@ -250,7 +252,7 @@ def _key_conditions() -> dict[str, Paged[Any, Any]]:
         "global index, beginning": Book.of_subject(Subject.art).begins_with("Vol"),
         "global index, number": Book.of_price(Subject.art).since(Decimal("1.5")).select(Book.title),
         "local index": Book.of_day(BRANCH).query(),
-        "local index, since": Book.of_day(BRANCH).since(date(2025, 3, 2)).newest_first(),
+        "local index, since": Book.of_day(BRANCH).since(date(2025, 3, 2)).descending(),
         "numbers": Reading.of(7).query(),
         "numbers, between": Reading.of(7).between(Decimal("-1.5"), Decimal("99")),
         "bytes": Scrap.of(b"\x00\x01").query(),
@@ -265,13 +267,13 @@ def _key_conditions() -> dict[str, Paged[Any, Any]]:
     }
 
 
-def _scans() -> dict[str, Paged[Any, Any]]:
+def _scans() -> dict[str, PagedRead[Any, Any]]:
     reason = "the corpus keeps a cursor of each kind of read"
     return {
         "whole": Book.scan(reason=reason),
-        "filtered": Book.scan(reason=reason).where(Book.pages > 90, Book.reader.missing()),
-        "first of two parts": Reading.scan(reason=reason).part(0, 2),
-        "second of two parts": Reading.scan(reason=reason).part(1, 2),
+        "filtered": Book.scan(reason=reason).where(Book.pages > 90, Book.reader.not_exists()),
+        "first of two parts": Reading.scan(reason=reason).with_segment(0, 2),
+        "second of two parts": Reading.scan(reason=reason).with_segment(1, 2),
         "one entity of two": Loan.scan(reason=reason),
         "consistent": Reading.scan(reason=reason).consistent(),
     }
@@ -305,7 +307,7 @@ async def write(stores: Stores) -> dict[str, Any]:
     return {name: await _cursor_noted(stores, query) for name, query in questions().items()}
 
 
-async def _cursor_noted(stores: Stores, query: Paged[Any, Any]) -> dict[str, Any]:
+async def _cursor_noted(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
     first = await stores.run(query)
     assert first.cursor is not None, "the question has no second page"
     rest = await stores.all(query.after(first.cursor))

@@ -16,33 +16,26 @@ from holdfast import (
     EpochSeconds,
     IndexKey,
     Key,
-    Milliseconds,
     Rate,
     Stores,
     Table,
+    TimestampMillis,
     Update,
-    as_written,
     attr,
+    keep_names,
     pattern,
 )
-from holdfast.errors import (
-    AlreadyThere,
+from holdfast.core.errors import (
+    AlreadyExists,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
     HoldfastError,
     InvalidRequest,
-    PartyFailed,
-    PartyRefused,
+    InvalidTransition,
     RequestRefused,
-    StepMistaken,
     StoreFileError,
 )
-from holdfast.guarantees import (
-    Claim,
-    HeldRecord,
-    HoldQueue,
-    Once,
-    OnceRecord,
-    fingerprint,
-)
+from holdfast.guarantees import Claim, DelayedAction, DelayedActions, Once, OnceRecord, fingerprint
 
 from .clock import WRITTEN_AT, HandClock
 from .process import Killed, dying_process
@@ -55,10 +48,10 @@ NOTED: Final = ("status", "attempts", "result", "error", "refused", "owner", "re
 # A service that knows a repeat by its key, and forgets the key after a minute.
 KEY_KEPT: Final[dict[str, Any]] = {"takes_key": True, "key_kept_s": 60.0}
 
-effects = Table("Effects", "id", ttl="expires_at", names=as_written, purpose="What happened once")
-tallies = Table("Tallies", "id", names=as_written, purpose="How often each effect happened")
+effects = Table("Effects", "id", ttl="expires_at", naming=keep_names, purpose="What happened once")
+tallies = Table("Tallies", "id", naming=keep_names, purpose="How often each effect happened")
 letters = Table("Letters", "PK", "SK", ttl="TTL", purpose="Letters that wait before they are sent")
-by_due = letters.index("by-due", "DuePK", "DueSK")
+by_due = letters.global_index("by-due", "DuePK", "DueSK")
 
 
 class EffectRecord(OnceRecord, table=effects):
@@ -75,12 +68,12 @@ class Tally(Entity, table=tallies):
     of = Key(id)
 
 
-class Letter(HeldRecord, table=letters):
+class Letter(DelayedAction, table=letters):
     desk: Attr[str] = attr()
     id: Attr[str] = attr()
     text: Attr[str] = attr()
     queue: Attr[str | None] = attr(default=None)
-    held_until: Attr[Milliseconds | None] = attr(default=None)
+    held_until: Attr[TimestampMillis | None] = attr(default=None)
     expires_at: Attr[EpochSeconds | None] = attr("TTL", default=None)
 
     of = Key("DESK#" + desk, "LETTER#" + id)
@@ -98,7 +91,7 @@ def letter(id: str) -> Letter:
 ONCE: Final = Once(
     EffectRecord, "EF", rate=Rate("effect"), example=record("e-1"), lease_s=LEASE_S, lifetime_s=LIFETIME_S
 )
-LETTERS: Final = HoldQueue(
+LETTERS: Final = DelayedActions(
     Letter,
     "LE",
     rate=Rate("letter"),
@@ -119,12 +112,12 @@ PATTERNS: Final = (count, *ONCE.patterns, *LETTERS.patterns)
 
 # Errors that a handler raised: each is stored by its name on the record that it failed.
 FAILURES: Final[dict[str, Callable[[], Exception]]] = {
-    "failed: already there": lambda: AlreadyThere("It is there."),
+    "failed: already there": lambda: AlreadyExists("It is there."),
     "failed: invalid": lambda: InvalidRequest("It is wrong."),
     "failed: refused": lambda: RequestRefused("no_room", "There is no room."),
-    "failed: party": lambda: PartyRefused("no_seat", "There is no seat."),
+    "failed: party": lambda: ExternalServiceRefused("no_seat", "There is no seat."),
     "failed: file": lambda: StoreFileError("The file is damaged."),
-    "failed: step": lambda: StepMistaken("The step is mistaken."),
+    "failed: step": lambda: InvalidTransition("The step is mistaken."),
     "failed: foreign": lambda: ValueError("a reason that is not kept"),
 }
 
@@ -179,7 +172,7 @@ async def write(stores: Stores) -> dict[str, Any]:
         with suppress(Exception):
             await ONCE.do(stores, record(id), raising(error()))
     given_back = await _claim(stores, "given back")
-    await given_back.keep(decision="by train")
+    await given_back.save(decision="by train")
     await given_back.release()
     await _write_outside(stores)
     await _write_letters(stores)
@@ -199,18 +192,22 @@ async def write(stores: Stores) -> dict[str, Any]:
 async def _write_outside(stores: Stores) -> None:
     """Effects at a service: done, refused for good, refused for now, unknown, and intended without an outcome."""
     await _outside(stores, "outside: done", Service())
-    await _outside(stores, "outside: refused", Service(fails=PartyRefused("no_seat", "There is no seat.")))
-    await _outside(stores, "outside: failed", Service(fails=PartyFailed("It is down.", may_be_done=False)))
+    await _outside(
+        stores, "outside: refused", Service(fails=ExternalServiceRefused("no_seat", "There is no seat."))
+    )
+    await _outside(
+        stores, "outside: failed", Service(fails=ExternalServiceFailed("It is down.", may_be_done=False))
+    )
     for id in ("outside: unknown, was done", "outside: unknown, was not done"):
-        await _outside(stores, id, Service(fails=PartyFailed("It broke off.", may_be_done=True)))
+        await _outside(stores, id, Service(fails=ExternalServiceFailed("It broke off.", may_be_done=True)))
     await ONCE.claim(stores, record("outside: intended, was done"), act_s=ACT_S)
     late = await _claim(stores, "outside: intended, was not done")
-    await late.intend(ACT_S, decision="by air")
+    await late.record_intent(ACT_S, decision="by air")
 
 
 async def _outside(stores: Stores, id: str, service: Service) -> None:
     with suppress(HoldfastError):
-        await ONCE.outside(stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S)
+        await ONCE.call_external(stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S)
 
 
 async def _claim(stores: Stores, id: str) -> Claim[EffectRecord]:
@@ -225,25 +222,25 @@ async def _write_letters(stores: Stores) -> None:
     assert isinstance(clock, HandClock)
     clock.advance(-1800)
     for id in ("due 1", "due 2", "due 3", "sent", "refused", "broken off", "reopened", "taken", "failed"):
-        await stores.run(LETTERS.held(stores, letter(id), for_s=1790))
-    await stores.run(LETTERS.held(stores, letter("unknown"), for_s=1600))
+        await stores.run(LETTERS.delay(stores, letter(id), for_s=1790))
+    await stores.run(LETTERS.delay(stores, letter("unknown"), for_s=1600))
     for id in ("waiting", "approved", "edited", "cancelled"):
-        await stores.run(LETTERS.held(stores, letter(id), for_s=3600))
+        await stores.run(LETTERS.delay(stores, letter(id), for_s=3600))
     clock.moment = WRITTEN_AT - 150
-    broken_off = PartyFailed("It broke off.", may_be_done=True)
+    broken_off = ExternalServiceFailed("It broke off.", may_be_done=True)
     await _send(stores, "unknown", Service(fails=broken_off), **KEY_KEPT)
     clock.moment = WRITTEN_AT
     await _send(stores, "unknown", Service(), **KEY_KEPT)
     await LETTERS.approve(stores, await letter_of(stores, "approved"), by="ada")
     await LETTERS.edit(stores, await letter_of(stores, "edited"), by="ada", text="Dear all")
     await LETTERS.cancel(stores, await letter_of(stores, "cancelled"), by="ada", reason="too late")
-    refuses = Service(fails=PartyRefused("no_address", "There is no such address."))
+    refuses = Service(fails=ExternalServiceRefused("no_address", "There is no such address."))
     await _send(stores, "sent", Service())
     await _send(stores, "refused", refuses)
     await _send(stores, "reopened", refuses)
     await LETTERS.reopen(stores, await letter_of(stores, "reopened"), by="ada")
     await _send(stores, "broken off", Service(fails=broken_off))
-    await _send(stores, "failed", Service(fails=PartyFailed("It is down.", may_be_done=False)))
+    await _send(stores, "failed", Service(fails=ExternalServiceFailed("It is down.", may_be_done=False)))
     await _send_and_die(stores, "taken")
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from holdfast import Attr, BatchPut, Bucket, Entity, Importer, Key, Stores, Table, attr, batch_put, import_csv
-from holdfast.runtime import importing
 
 from .process import Killed
 
@@ -18,7 +17,7 @@ ROWS: Final = 12
 STRETCH: Final = 5
 CSV: Final = "imported.csv"
 
-archive = Bucket("corpus-archive", holds=True)
+archive = Bucket("corpus-archive", legal_holds=True)
 pages = archive.objects("pages/{book}/{number}.txt", content_type="text/plain", lifetime_days=30)
 imported = Table("Imported", "number", purpose="Rows of a file")
 
@@ -42,8 +41,8 @@ async def write(stores: Stores, folder: Path) -> dict[str, Any]:
     for number in range(OBJECTS):
         body = f"page {number}".encode() * 3
         await stores.run(pages.put(body, book="b-1", number=str(number), metadata={"by": "ada"}))
-    await stores.run(pages.hold(True, book="b-1", number="1"))
-    listed = await stores.run(pages.listing(count=2, book="b-1"))
+    await stores.run(pages.set_legal_hold(True, book="b-1", number="1"))
+    listed = await stores.run(pages.list_objects(count=2, book="b-1"))
     await _import_and_die(stores, folder)
     return {"cursor": listed.cursor}
 
@@ -61,5 +60,5 @@ async def _import_and_die(stores: Stores, folder: Path) -> None:
             raise Killed
 
     importer = Importer(Row, put_rows, check=killed_in_the_second_stretch)
-    with patch.object(importing, "STRETCH_ROWS", STRETCH), suppress(Killed):
+    with patch.object(importer, "CHECKPOINT_ROWS", STRETCH), suppress(Killed):
         await import_csv(stores, importer, folder / CSV)

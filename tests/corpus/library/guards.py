@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from holdfast import Rate, Stores
-from holdfast.errors import PartyFailed
+from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import BREAKERS, LEASES, RATE_LIMITS, Breaker, Lease, RateLimit
 
 from .process import Killed, dying_process
@@ -15,12 +15,12 @@ SWEEPS: Final = Lease("LS", rate=Rate("sweep"), lease_s=30)
 SHOPS: Final = Breaker(
     "SH",
     rate=Rate("call"),
-    counts=(PartyFailed,),
+    counted_errors=(ExternalServiceFailed,),
     failures=3,
     window_s=60,
     recovery_s=30,
     probe_s=20,
-    cached_s=0,
+    closed_cache_s=0,
 )
 CALLS: Final = RateLimit("calls", "CA", limit=5, window_s=60, rate=Rate("call"))
 SLIDING_CALLS: Final = RateLimit("sliding calls", "SC", limit=6, window_s=60, parts=6, rate=Rate("call"))
@@ -34,7 +34,7 @@ async def answers() -> str:
 
 
 async def fails() -> str:
-    raise PartyFailed("It is down.", may_be_done=False)
+    raise ExternalServiceFailed("It is down.", may_be_done=False)
 
 
 async def write(stores: Stores) -> dict[str, Any]:
@@ -54,7 +54,7 @@ async def write(stores: Stores) -> dict[str, Any]:
 
 async def _fail(stores: Stores, shop: str, times: int) -> None:
     for _ in range(times):
-        with suppress(PartyFailed):
+        with suppress(ExternalServiceFailed):
             await SHOPS.call(stores, shop, fails)
 
 

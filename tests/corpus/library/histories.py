@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Attr, Entity, EpochSeconds, Key, Rate, Stores, Table, attr, back_up
-from holdfast.guarantees import Audit, AuditEntry, AuditResult, Traces, erase
+from holdfast import Attr, Entity, EpochSeconds, Key, Rate, Stores, Table, attr, create_backup
+from holdfast.guarantees import Audit, AuditEntry, AuditResult, SubjectData, erase
 
 from .clock import WRITTEN_AT
 
@@ -22,7 +22,7 @@ readers = Table(
     "reader",
     "what",
     stream="NEW_AND_OLD_IMAGES",
-    recovery=True,
+    point_in_time_recovery=True,
     purpose="What is known of each reader",
 )
 
@@ -52,11 +52,11 @@ TABLES: Final = (trail, readers)
 PATTERNS: Final = DEEDS.patterns
 
 
-async def traces_of(stores: Stores, subject: str) -> Traces:
+async def traces_of(stores: Stores, subject: str) -> SubjectData:
     """Find everything that belongs to a reader."""
     facts = await stores.all(Fact.of(subject).query())
     deeds = await stores.all(Deed.of(subject).query())
-    return Traces(
+    return SubjectData(
         [
             *(Fact.of(subject).delete(each.what) for each in facts),
             *(Deed.of(subject).delete(each.place) for each in deeds),
@@ -77,15 +77,15 @@ async def write(stores: Stores) -> dict[str, Any]:
             clock.moment = WRITTEN_AT + number
             payload = {"number": number, "note": f"call +44 20 7946 {number:04} about it"}
             result = AuditResult(ok=bool(number % 2), reason=f"reason {number}")
-            entry = DEEDS.entry(stores, payload, subject=subject, action="lend", result=result)
+            entry = DEEDS.record(stores, payload, subject=subject, action="lend", result=result)
             fact = Fact.put(Fact(reader=subject, what=f"fact-{number}", text=f"{subject} likes {number}"))
             await stores.transact(entry, fact)
     clock.moment = WRITTEN_AT
-    await back_up(stores, stores.physical_name(readers), "before-the-erasure")
+    await create_backup(stores, stores.physical_name(readers), "before-the-erasure")
     assert stores.system is not None
     erasure = await erase(stores.system, stores, ERASED, kind=KIND, compact=False)
     history = await stores.run(DEEDS.history(SUBJECT, PAGE))
-    spanned = await stores.run(DEEDS.span(SUBJECT, *span(), PAGE))
+    spanned = await stores.run(DEEDS.between(SUBJECT, *span(), PAGE))
     everything = await stores.all(DEEDS.history(SUBJECT))
     return {
         "history": history.cursor,

@@ -20,8 +20,8 @@ from holdfast import (
     pattern,
     transact,
 )
-from holdfast.guarantees import MIGRATIONS, Migration, MigrationState, fence, hold_lifted, state_of
-from holdfast.guarantees.migration import Pace, Phase, Step, migrate
+from holdfast.guarantees import MIGRATIONS, Migration, MigrationState, fence, get_migration_state, lift_hold
+from holdfast.guarantees.table_migration import MigrationStep, Pace, Phase, migrate
 
 from .process import Killed, dying_process
 
@@ -95,22 +95,22 @@ EXAMPLE: Final = MigrationState(
 
 @pattern("MO1", "How far the move of the cards is", rate=Rate("change"), example=())
 def cards_move() -> Get[MigrationState]:
-    return state_of("cards-by-reader")
+    return get_migration_state("cards-by-reader")
 
 
 @pattern("MO2", "How far the move of the seats is", rate=Rate("change"), example=())
 def seats_move() -> Get[MigrationState]:
-    return state_of("seats-by-row")
+    return get_migration_state("seats-by-row")
 
 
 @pattern("MO4", "How far the move of the desks is", rate=Rate("change"), example=())
 def desks_move() -> Get[MigrationState]:
-    return state_of("desks-by-room")
+    return get_migration_state("desks-by-room")
 
 
 @pattern("MO3", "End a hold that lasts too long", rate=Rate("change"), example=(EXAMPLE,))
 def lift(state: MigrationState) -> Put[MigrationState]:
-    return hold_lifted(state)
+    return lift_hold(state)
 
 
 def card_of_reader(card: Card) -> CardOfReader:
@@ -183,6 +183,6 @@ async def _die_in_the_switch(stores: Stores) -> None:
         if step == "switch":
             tables.requests_left = 1
 
-    await migrate(SEATS, stores, until=Step.VERIFY, pace=PACE)
+    await migrate(SEATS, stores, until=MigrationStep.VERIFY, pace=PACE)
     with suppress(Killed):
         await migrate(SEATS, dying, pace=PACE, progress=killed_after_the_hold)

@@ -23,11 +23,11 @@ from holdfast import (
     Stores,
     Table,
     Transact,
-    as_written,
     attr,
-    back_up,
     batch_put,
+    create_backup,
     create_tables,
+    keep_names,
     list_backups,
     transact,
 )
@@ -49,18 +49,18 @@ REGION: Final = "us-east-1"
 RESTORED: Final = "BallotsRestored"
 RESTORED_TO_TIME: Final = "BallotsRestoredToTime"
 
-parcels = Table("Parcels", "id", names=as_written, purpose="An index of these is being filled")
-moths = Table("Moths", "id", ttl="ends", names=as_written, purpose="The lives of some of these are over")
-flags = Table("Flags", "id", names=as_written, purpose="A lifetime was switched on a moment ago")
+parcels = Table("Parcels", "id", naming=keep_names, purpose="An index of these is being filled")
+moths = Table("Moths", "id", ttl="ends", naming=keep_names, purpose="The lives of some of these are over")
+flags = Table("Flags", "id", naming=keep_names, purpose="A lifetime was switched on a moment ago")
 ballots = Table(
     "Ballots",
     "id",
     stream="NEW_AND_OLD_IMAGES",
-    names=as_written,
-    recovery=True,
+    naming=keep_names,
+    point_in_time_recovery=True,
     purpose="A stream and backups",
 )
-ruins = Table("Ruins", "id", names=as_written, purpose="Deleted, and its rows not removed yet")
+ruins = Table("Ruins", "id", naming=keep_names, purpose="Deleted, and its rows not removed yet")
 
 
 class Parcel(Entity, table=parcels):
@@ -100,8 +100,8 @@ class Ruin(Entity, table=ruins):
 
 
 # Has an index that was deleted, and whose rows are not removed yet.
-attic = Table("Attic", "id", names=as_written, purpose="An index of these was deleted")
-by_size = attic.index("by-size", "size")
+attic = Table("Attic", "id", naming=keep_names, purpose="An index of these was deleted")
+by_size = attic.global_index("by-size", "size")
 
 
 class Chest(Entity, table=attic):
@@ -154,7 +154,7 @@ async def _write_ballots(stores: Stores) -> None:
     for number in range(6):
         ballot = Ballot(id=f"b-{number}", vote="yes", weight=Decimal(number) / 4, stamps=stamps)
         await stores.run(Ballot.put(ballot))
-    await back_up(stores, stores.physical_name(ballots), "ballots-as-cast")
+    await create_backup(stores, stores.physical_name(ballots), "ballots-as-cast")
     clock.moment = WRITTEN_AT - 50
     await stores.run(Ballot.of("b-0").update().set(Ballot.vote, "no"))
     await stores.run(Ballot.of("b-1").delete())

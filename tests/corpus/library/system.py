@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Stores, System, open_stores, prepare
-from holdfast.correlation import correlated
-from holdfast.settings import Settings
+from holdfast import Stores, System, open_stores, provision
+from holdfast.config.settings import Settings
+from holdfast.core.correlation import bind_correlation_id
 from holdfast.stores.tables.embedded.jobs.worker import LEASE
 
 from . import books, effects, files, guards, histories, moves, news, raw, trips
@@ -49,11 +49,11 @@ async def write_library(folder: Path) -> tuple[Stores, dict[str, Any]]:
     stores = open_library(folder, clock)
     tables: Any = stores.tables
     hide_machine(stores)
-    await prepare(stores, SYSTEM)
+    await provision(stores, SYSTEM)
     clock.moment = WRITTEN_AT
     notes: dict[str, Any] = {"written_at": WRITTEN_AT}
     for part in (*PARTS, raw):
-        with correlated("a correlation id"):
+        with bind_correlation_id("a correlation id"):
             notes[part.__name__.rpartition(".")[2]] = await part.write(stores)
         assert clock.moment == WRITTEN_AT, part
     notes["files"] = await files.write(stores, folder)

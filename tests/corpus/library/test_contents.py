@@ -66,7 +66,7 @@ async def test_every_field_of_queues_buckets_objects_and_keys_is_known(library: 
 
 
 def _documents(library: Library) -> Iterator[tuple[Any, bytes]]:
-    queues = library.stores.engines.of("queues")
+    queues = library.stores.engines.get("queues")
     assert isinstance(queues, EmbeddedQueues)
     with queues.database.snapshot() as connection:
         for (definition,) in connection.execute("SELECT definition FROM queues"):

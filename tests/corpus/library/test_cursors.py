@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Query, parallel
-from holdfast.errors import InvalidRequest
+from holdfast import Query, parallel_query
+from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import OutboxStatus
 from holdfast.operations.expressions import key_conditions, nodes
 
@@ -77,7 +77,7 @@ async def test_queries_in_parallel_continue_from_their_cursors(library: Library)
         assert isinstance(query, Query)
         queries.append(query)
 
-    pages = await library.stores.run(parallel(queries))
+    pages = await library.stores.run(parallel_query(queries))
 
     found = {name: list(map(books.key_of, page)) for name, page in zip(names, pages, strict=True)}
     assert found == {name: noted[name]["rest"] for name in names}
@@ -95,7 +95,7 @@ async def test_a_pattern_takes_its_cursor_as_an_argument(library: Library) -> No
 def test_the_questions_have_every_class_that_a_cursor_can_be_bound_to() -> None:
     used: set[str] = set()
     for query in books.questions().values():
-        _collect(query._question, used)
+        _collect(query._cursor_scope, used)
 
     classes = {
         name
@@ -124,7 +124,7 @@ async def test_the_history_of_an_audit_continues(library: Library) -> None:
 
     history = await library.stores.run(histories.DEEDS.history(histories.SUBJECT, 100, noted["history"]))
     span = await library.stores.run(
-        histories.DEEDS.span(histories.SUBJECT, *histories.span(), 100, noted["span"])
+        histories.DEEDS.between(histories.SUBJECT, *histories.span(), 100, noted["span"])
     )
 
     assert [each.place for each in history] == places[page:]
@@ -149,7 +149,7 @@ async def test_the_list_of_what_is_due_continues(library: Library) -> None:
 
 async def test_the_list_of_an_outbox_continues(library: Library) -> None:
     noted = library.notes["news"]["outbox"]
-    waiting = news.ANNOUNCEMENTS.use.waiting(OutboxStatus.PENDING, 0)
+    waiting = news.ANNOUNCEMENTS.pattern_set.waiting(OutboxStatus.PENDING, 0)
     everything = await library.stores.all(waiting)
 
     first = await library.stores.run(waiting.page(2))
@@ -162,7 +162,7 @@ async def test_the_list_of_an_outbox_continues(library: Library) -> None:
 
 async def test_the_list_of_flows_continues(library: Library) -> None:
     noted = library.notes["trips"]
-    places = trips.TRIPS.use.places(1)
+    places = trips.TRIPS.pattern_set.executions(1)
     everything = await library.stores.all(places)
 
     first = await library.stores.run(places.page(2))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import AnswerRefused, AnswerTooLate, InvalidRequest, NotAwaited
-from holdfast.flows import ParkedFor, Place
-from holdfast.flows.transition import spoken
+from holdfast.core.errors import DeadlinePassed, InvalidRequest, NotWaiting, WaitTokenRefused
+from holdfast.flows import Execution, ParkedFor
+from holdfast.flows.transition import format_error
 
 from . import trips
 from .conftest import Library
@@ -19,7 +19,7 @@ WHOLE = {*TO_THE_OFFER, "Choice", "Book", "Confirm"}
 
 
 async def test_every_flow_is_where_it_was(library: Library) -> None:
-    found = {place.key: place for place in await TRIPS.standing(library.stores)}
+    found = {place.key: place for place in await TRIPS.list_executions(library.stores)}
     noted = library.notes["trips"]["places"]
 
     assert {key: {name: getattr(place, name) for name in noted[key]} for key, place in found.items()} == noted
@@ -27,8 +27,8 @@ async def test_every_flow_is_where_it_was(library: Library) -> None:
 
 async def test_a_wait_is_answered_by_the_token_that_was_given_out(library: Library) -> None:
     stores, token = library.stores, library.notes["trips"]["tokens"]["waiting"]
-    assert TRIPS.token(await trip_of(stores, "waiting")) == token
-    with pytest.raises(AnswerRefused):
+    assert TRIPS.make_token(await trip_of(stores, "waiting")) == token
+    with pytest.raises(WaitTokenRefused):
         await TRIPS.answer(stores, ("t-1", "waiting"), "choose", token="another", given={"seat": "1A"})
     with pytest.raises(InvalidRequest):
         await TRIPS.answer(stores, ("t-1", "waiting"), "choose", token=token)
@@ -40,14 +40,14 @@ async def test_a_wait_is_answered_by_the_token_that_was_given_out(library: Libra
     trip = await trip_of(stores, "waiting")
     assert (trip.flow_state, trip.shown, trip.chosen) == ("done", "done", "1A")
     assert await log_of(stores, "waiting") == WHOLE
-    with pytest.raises(NotAwaited):
+    with pytest.raises(NotWaiting):
         await TRIPS.answer(stores, ("t-1", "waiting"), "choose", token=token, given={"seat": "1B"})
 
 
 async def test_a_wait_ends_at_its_deadline(library: Library) -> None:
     stores, token = library.stores, library.notes["trips"]["tokens"]["late"]
     library.clock.advance(DEADLINE_S)
-    with pytest.raises(AnswerTooLate):
+    with pytest.raises(DeadlinePassed):
         await TRIPS.answer(stores, ("t-1", "late"), "choose", token=token, given={"seat": "1A"})
     await _pass_time(library, 0)
 
@@ -103,16 +103,16 @@ async def test_what_was_parked_is_resumed(library: Library) -> None:
 
 
 async def test_what_was_parked_for_a_state_is_taken_up_by_code_that_knows_it(library: Library) -> None:
-    assert (await TRIPS.understand(library.stores)).resumed == 0
+    assert (await TRIPS.retry_unknown_states(library.stores)).resumed == 0
 
-    assert (await NEWER_TRIPS.understand(library.stores)).resumed == 1
+    assert (await NEWER_TRIPS.retry_unknown_states(library.stores)).resumed == 1
 
 
 async def test_what_was_parked_as_unreadable_is_taken_up_when_it_is_fixed(library: Library) -> None:
     name = "parked: unreadable"
     await library.stores.run(Trip.of("t-1").update(name).set(Trip.version, 1))
 
-    assert (await TRIPS.understand(library.stores)).resumed == 1
+    assert (await TRIPS.retry_unknown_states(library.stores)).resumed == 1
     await work(library.stores, None)
     assert (await trip_of(library.stores, name)).flow_state == "offered"
 
@@ -133,7 +133,7 @@ async def test_an_error_is_stored_by_its_name(library: Library) -> None:
 
     for name, error in trips.FATES.items():
         noted = places[f"t-1#{name}"]
-        assert spoken(error()) == (noted["error"] or noted["parked"].partition(" (at the first try")[0])
+        assert format_error(error()) == (noted["error"] or noted["parked"].partition(" (at the first try")[0])
 
 
 async def _all_offered(library: Library, *names: str) -> None:
@@ -153,7 +153,7 @@ async def _pass_time(library: Library, seconds: float) -> None:
     await _carry_on(library)
 
 
-async def _place(library: Library, name: str) -> Place:
-    place = await library.stores.run(TRIPS.use.place(f"t-1#{name}"))
+async def _place(library: Library, name: str) -> Execution:
+    place = await library.stores.run(TRIPS.pattern_set.execution(f"t-1#{name}"))
     assert place is not None
     return place

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from holdfast import transact
-from holdfast.errors import (
+from holdfast.core.errors import (
     CircuitOpen,
+    ExternalServiceRefused,
     IdempotencyMismatch,
     InProgress,
     LeaseLost,
-    NotHeld,
-    PartyRefused,
+    NotPending,
     RateLimited,
     TransactionCancelled,
 )
-from holdfast.guarantees import Claim, Done, HeldLease, OnceStatus, erase, fence, is_intact
-from holdfast.guarantees.migration import Phase, migrate, remove, status
+from holdfast.guarantees import Claim, Completion, HeldLease, OnceStatus, erase, fence, is_proof_intact
+from holdfast.guarantees.table_migration import Phase, get_status, migrate, remove_source
 
 from . import effects, guards, histories, moves
 from .conftest import Library
@@ -120,7 +120,7 @@ async def test_an_effect_outside_is_not_repeated(library: Library) -> None:
 async def test_a_refusal_for_good_is_raised_again(library: Library) -> None:
     service = Service()
 
-    with pytest.raises(PartyRefused) as refused:
+    with pytest.raises(ExternalServiceRefused) as refused:
         await _outside(library, "outside: refused", service)
     await ONCE.reopen(library.stores, record("outside: refused"))
     done = await _outside(library, "outside: refused", service)
@@ -156,8 +156,8 @@ async def test_an_open_outcome_is_looked_up_before_it_is_repeated(library: Libra
     assert service.acted == not_done
 
 
-async def _outside(library: Library, id: str, service: Service) -> Done[Any]:
-    return await ONCE.outside(
+async def _outside(library: Library, id: str, service: Service) -> Completion[Any]:
+    return await ONCE.call_external(
         library.stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S
     )
 
@@ -196,7 +196,7 @@ async def test_what_waits_may_still_be_reviewed(library: Library) -> None:
 
 
 async def test_what_was_cancelled_is_not_sent(library: Library) -> None:
-    with pytest.raises(NotHeld) as refused:
+    with pytest.raises(NotPending) as refused:
         await _send(library, "cancelled", Service())
 
     assert refused.value.state == "cancelled"
@@ -218,7 +218,7 @@ async def test_a_letter_with_an_open_outcome_is_looked_up(library: Library) -> N
 
 async def test_a_letter_that_was_refused_is_refused_again_until_it_is_reopened(library: Library) -> None:
     stores = library.stores
-    with pytest.raises(PartyRefused) as refused:
+    with pytest.raises(ExternalServiceRefused) as refused:
         await _send(library, "refused", Service())
     await LETTERS.reopen(stores, await letter_of(stores, "refused"), by="bo")
 
@@ -228,7 +228,7 @@ async def test_a_letter_that_was_refused_is_refused_again_until_it_is_reopened(l
 
 async def test_a_letter_with_an_unknown_outcome_is_left_to_a_person(library: Library) -> None:
     stores, service = library.stores, Service()
-    with pytest.raises(PartyRefused) as refused:
+    with pytest.raises(ExternalServiceRefused) as refused:
         await _send(library, "unknown", service)
     reopened = await LETTERS.reopen(stores, await letter_of(stores, "unknown"), by="bo")
 
@@ -239,7 +239,7 @@ async def test_a_letter_with_an_unknown_outcome_is_left_to_a_person(library: Lib
     assert (len(service.acted), service.looked) == (1, [])
 
 
-async def _send(library: Library, id: str, service: Service) -> Done[Any]:
+async def _send(library: Library, id: str, service: Service) -> Completion[Any]:
     return await LETTERS.execute(
         library.stores, letter(id), act=service.send, look_up=service.find, act_s=ACT_S
     )
@@ -311,7 +311,7 @@ async def test_a_limit_counts_what_was_taken(library: Library) -> None:
 async def test_a_history_grows_behind_what_it_has(library: Library) -> None:
     noted = library.notes["histories"]["entries"]
     library.clock.advance(60)
-    entry = histories.DEEDS.entry(
+    entry = histories.DEEDS.record(
         library.stores, {"note": "call +44 20 7946 0006 about it"}, subject=histories.SUBJECT, action="return"
     )
     await library.stores.transact(entry)
@@ -321,7 +321,7 @@ async def test_a_history_grows_behind_what_it_has(library: Library) -> None:
     assert [(each.place, each.payload) for each in history[:-1]] == [
         (each["place"], each["payload"]) for each in noted
     ]
-    assert history[-1].told == {"note": "call ***-***-0006 about it"}
+    assert history[-1].parsed_payload == {"note": "call ***-***-0006 about it"}
     assert [each.result and each.result.reason for each in history[:3]] == [
         "reason 0",
         "reason 1",
@@ -335,7 +335,7 @@ async def test_an_erased_subject_stays_erased_and_its_proof_intact(library: Libr
 
     again = await erase(system, library.stores, histories.ERASED, kind=histories.KIND, compact=False)
 
-    assert is_intact(library.notes["histories"]["proof"])
+    assert is_proof_intact(library.notes["histories"]["proof"])
     assert again.deleted == again.log_records == again.backup_items == {}
 
 
@@ -355,7 +355,7 @@ async def test_a_subject_is_erased_from_the_log_and_the_backup_too(library: Libr
 
 async def test_a_migration_that_was_killed_in_its_copy_ends(library: Library) -> None:
     stores = library.stores
-    before = await status(moves.CARDS, stores)
+    before = await get_status(moves.CARDS, stores)
     library.clock.advance(moves.PACE.lease_seconds)
 
     report = await migrate(moves.CARDS, stores, pace=moves.PACE)
@@ -384,4 +384,4 @@ async def test_the_hold_of_a_migration_that_was_killed_is_lifted(library: Librar
     moved = await stores.all(moves.SeatOfRow.scan(reason="all of it"))
     assert len(moved) == moves.ROWS
     assert {each.version for each in moved if each.number == "s-00"} == {2}
-    assert (await remove(moves.SEATS, stores, pace=moves.PACE)).phase is Phase.REMOVED
+    assert (await remove_source(moves.SEATS, stores, pace=moves.PACE)).phase is Phase.REMOVED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Queue, Received
-from holdfast.errors import ReceiptLost
+from holdfast import Queue, ReceivedMessage
+from holdfast.core.errors import ReceiptLost
 from holdfast.guarantees import OutboxStatus
-from holdfast.model.queues import DeleteReceived
+from holdfast.model.queues import DeleteMessages
 from holdfast.operations.queues import DescribeQueue, QueueDescription, Redrive
 
 from . import news
@@ -29,14 +29,14 @@ async def test_a_queue_knows_what_is_visible_in_flight_and_delayed(library: Libr
 
 async def test_what_is_in_flight_is_deleted_by_its_receipt(library: Library) -> None:
     done, left = library.notes["news"]["standard"]["in_flight"]
-    await library.stores.run(DeleteReceived(papers, (done["receipt"],)))
+    await library.stores.run(DeleteMessages(papers, (done["receipt"],)))
     library.clock.advance(news.VISIBILITY_S)
     received = await _receive_all(library, papers)
 
     assert done["id"] not in {each.id for each in received}
-    assert {each.id: each.receives for each in received}[left["id"]] == 2
+    assert {each.id: each.receive_count for each in received}[left["id"]] == 2
     with pytest.raises(ReceiptLost):
-        await library.stores.run(DeleteReceived(papers, (left["receipt"],)))
+        await library.stores.run(DeleteMessages(papers, (left["receipt"],)))
 
 
 async def test_visible_messages_are_received_and_delayed_ones_later(library: Library) -> None:
@@ -46,14 +46,14 @@ async def test_visible_messages_are_received_and_delayed_ones_later(library: Lib
     later = await _receive_all(library, papers)
 
     assert received.keys() == set(noted["sent"][2:])
-    assert received[noted["given_back"]["id"]].receives == 2
+    assert received[noted["given_back"]["id"]].receive_count == 2
     assert "delayed" in {each.message.topic for each in later}
 
 
 async def test_a_group_waits_for_its_head(library: Library) -> None:
     noted = library.notes["news"]["fifo"]
     free = [each.message for each in await _receive_all(library, ordered)]
-    await library.stores.run(DeleteReceived(ordered, (noted["head"]["receipt"],)))
+    await library.stores.run(DeleteMessages(ordered, (noted["head"]["receipt"],)))
     blocked = [each.message for each in await _receive_all(library, ordered)]
 
     assert free == [news.news("free", number) for number in range(3)]
@@ -75,13 +75,13 @@ async def test_a_copy_is_known_within_its_window(library: Library) -> None:
 )
 async def test_dead_letters_are_moved_back(library: Library, queue: Queue[News], topic: str) -> None:
     environment = library.stores.environment
-    dead, live = queue.physical_name(environment, dead=True), queue.physical_name(environment)
+    dead, live = queue.physical_name(environment, dead_letter=True), queue.physical_name(environment)
 
-    moved = await library.stores.engines.of("queues").run(Redrive(dead, live))
+    moved = await library.stores.engines.get("queues").run(Redrive(dead, live))
 
     assert moved == 1
     received = await _receive_all(library, queue)
-    assert [each.receives for each in received if each.message.topic == topic] == [1]
+    assert [each.receive_count for each in received if each.message.topic == topic] == [1]
 
 
 # --- outboxes -----------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ async def test_dead_letters_are_moved_back(library: Library, queue: Queue[News],
 async def test_an_outbox_lists_what_waits(library: Library) -> None:
     noted = library.notes["news"]["outbox"]["waiting"]
 
-    found = [each for outbox in news.OUTBOXES for each in await outbox.waiting(library.stores)]
+    found = [each for outbox in news.OUTBOXES for each in await outbox.list_unsent(library.stores)]
 
     assert [
         [each.outbox, each.aggregate, each.sequence, each.part, each.id, each.status, each.reason]
@@ -123,7 +123,7 @@ async def test_announcements_are_relayed_in_order_and_with_their_ids(library: Li
         "sent and not removed": in_order,
         "counted": [1, 2],
     }
-    announced_ids = {each.announcement for each in received}
+    announced_ids = {each.announcement_id for each in received}
     assert announced_ids == {id for (aggregate, _, _), id in ids.items() if aggregate != "dead"}
 
 
@@ -134,7 +134,7 @@ async def test_a_copy_on_a_standard_queue_has_the_id_of_the_first(library: Libra
     received = await _receive_all(library, announced)
 
     assert sorted(each.message.number for each in received) == [1, 1, 2, 3]
-    assert len({each.announcement for each in received}) == 3
+    assert len({each.announcement_id for each in received}) == 3
 
 
 async def test_a_dead_announcement_is_redriven(library: Library) -> None:
@@ -143,16 +143,16 @@ async def test_a_dead_announcement_is_redriven(library: Library) -> None:
 
         assert (await outbox.relay(library.stores, "dead")).sent == 3
 
-        assert await outbox.waiting(library.stores, OutboxStatus.DEAD) == []
+        assert await outbox.list_unsent(library.stores, OutboxStatus.DEAD) == []
 
 
 async def test_the_numbers_of_an_aggregate_continue(library: Library) -> None:
     for outbox in news.OUTBOXES:
         await library.stores.transact(
-            *await outbox.numbered(library.stores, "counted", news.news("counted", 3))
+            *await outbox.enqueue_numbered(library.stores, "counted", news.news("counted", 3))
         )
 
-        waiting = await outbox.waiting(library.stores)
+        waiting = await outbox.list_unsent(library.stores)
 
         assert max(each.sequence for each in waiting if each.aggregate == "counted") == 2
 
@@ -167,11 +167,11 @@ async def test_a_refusal_is_stored_by_the_name_of_its_error(library: Library) ->
     }
     for topic, error in news.REFUSALS.items():
         aggregate = f"again {topic}"
-        item = news.ANNOUNCEMENTS.item(library.stores, aggregate, news.news(aggregate, 1), sequence=1)
+        item = news.ANNOUNCEMENTS.enqueue(library.stores, aggregate, news.news(aggregate, 1), sequence=1)
         await library.stores.transact(item)
         await news.ANNOUNCEMENTS.relay(stores_with(library.stores, queues=RefusingQueues(error)), aggregate)
 
-    found = {each.aggregate: each.reason for each in await news.ANNOUNCEMENTS.waiting(library.stores)}
+    found = {each.aggregate: each.reason for each in await news.ANNOUNCEMENTS.list_unsent(library.stores)}
 
     assert {topic: found[f"again {topic}"] for topic in news.REFUSALS} == stored
 
@@ -179,9 +179,9 @@ async def test_a_refusal_is_stored_by_the_name_of_its_error(library: Library) ->
 # --- helpers ------------------------------------------------------------------------------------------------
 
 
-async def _receive_all(library: Library, queue: Queue[News]) -> list[Received[News]]:
+async def _receive_all(library: Library, queue: Queue[News]) -> list[ReceivedMessage[News]]:
     """Receive everything that may be received now, and delete it, so that groups continue."""
-    found: list[Received[News]] = []
+    found: list[ReceivedMessage[News]] = []
     while received := await library.stores.run(queue.receive(10)):
         found += received
         if queue.fifo:
@@ -191,5 +191,5 @@ async def _receive_all(library: Library, queue: Queue[News]) -> list[Received[Ne
 
 async def _describe(library: Library, queue: Queue[News]) -> QueueDescription:
     name = queue.physical_name(library.stores.environment)
-    described: QueueDescription = await library.stores.engines.of("queues").run(DescribeQueue(name))
+    described: QueueDescription = await library.stores.engines.get("queues").run(DescribeQueue(name))
     return described

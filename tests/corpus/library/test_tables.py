@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast import import_csv
-from holdfast.errors import AlreadyThere, IdempotencyMismatch, ObjectHeld
+from holdfast.core.errors import AlreadyExists, IdempotencyMismatch, ObjectHeld
 from holdfast.operations import tables as requests
-from holdfast.runtime import Importer, describe, prepare
+from holdfast.runtime import Importer, describe_table, provision
 from holdfast.stores.tables.embedded.storage import jobs
 
 from . import files, raw
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_declared_tables_queues_and_buckets_are_there(library: Library) -> None:
     stores = library.stores
-    before = [await describe(stores, table) for table in SYSTEM.tables]
+    before = [await describe_table(stores, table) for table in SYSTEM.tables]
 
-    assert await prepare(stores, SYSTEM) == {}
+    assert await provision(stores, SYSTEM) == {}
 
     assert None not in before
-    after = [await describe(stores, table) for table in SYSTEM.tables]
+    after = [await describe_table(stores, table) for table in SYSTEM.tables]
     assert [each and each.id for each in after] == [each and each.id for each in before]
 
 
@@ -195,14 +195,14 @@ async def test_a_backup_is_restored_by_its_arn(library: Library) -> None:
 
 async def test_encrypted_objects_are_read_and_their_listing_continues(library: Library) -> None:
     stores, pages = library.stores, files.pages
-    rest = await stores.run(pages.listing(book="b-1", cursor=library.notes["files"]["cursor"]))
+    rest = await stores.run(pages.list_objects(book="b-1", cursor=library.notes["files"]["cursor"]))
     bodies = [
         (await stores.run(pages.get(book="b-1", number=str(number)))).body for number in range(files.OBJECTS)
     ]
 
     assert [each.key for each in rest.objects] == [f"pages/b-1/{n}.txt" for n in range(2, files.OBJECTS)]
     assert bodies == [f"page {n}".encode() * 3 for n in range(files.OBJECTS)]
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(AlreadyExists):
         await stores.run(pages.put(b"other", book="b-1", number="0"))
 
 
@@ -211,10 +211,10 @@ async def test_an_object_under_a_legal_hold_stays(library: Library) -> None:
     assert (await stores.run(pages.head(book="b-1", number="1"))).held
     with pytest.raises(ObjectHeld):
         await stores.run(pages.delete(book="b-1", number="1"))
-    await stores.run(pages.hold(False, book="b-1", number="1"))
+    await stores.run(pages.set_legal_hold(False, book="b-1", number="1"))
     await stores.run(pages.delete(book="b-1", number="1"))
 
-    assert len((await stores.run(pages.listing(book="b-1"))).objects) == files.OBJECTS - 1
+    assert len((await stores.run(pages.list_objects(book="b-1"))).objects) == files.OBJECTS - 1
 
 
 async def test_an_import_resumes_at_its_checkpoint(library: Library) -> None:

@@ -6,10 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from holdfast import Attr, Entity, Key, Put, Rate, Seconds, Stores, Table, as_written, attr, pattern
-from holdfast.errors import AlreadyThere, InvalidRequest, PartyFailed, RateLimited, StoreFileError
-from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, Run, State, Step, Wait
-from holdfast.flows.driving import Driver
+from holdfast import Attr, Entity, Key, Put, Rate, Stores, Table, TimestampSeconds, attr, keep_names, pattern
+from holdfast.core.errors import (
+    AlreadyExists,
+    ExternalServiceFailed,
+    InvalidRequest,
+    RateLimited,
+    StoreFileError,
+)
+from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, State, Step, StepContext, Wait
+from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import OUTBOX
 from holdfast.operations.tables import PutItem
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
@@ -21,8 +27,8 @@ DEADLINE_S: Final = 1800.0
 TIMER_S: Final = 600.0
 SECRETS: Final = Secrets(EnvironmentSecrets({"HOLDFAST_SECRET_TRIPS_TOKEN": "a secret of the corpus"}))
 
-trips = Table("Trips", "traveller", "trip", names=as_written, purpose="Trips, each driven by the flow")
-trip_log = Table("TripLog", "trip", "what", names=as_written, purpose="What happened to each trip")
+trips = Table("Trips", "traveller", "trip", naming=keep_names, purpose="Trips, each driven by the flow")
+trip_log = Table("TripLog", "trip", "what", naming=keep_names, purpose="What happened to each trip")
 
 
 class Trip(FlowItem, table=trips):
@@ -32,7 +38,7 @@ class Trip(FlowItem, table=trips):
     fate: Attr[str] = attr(default="")
     shown: Attr[str] = attr(default="")
     chosen: Attr[str | None] = attr(default=None)
-    changed_at: Attr[Seconds | None] = attr(default=None)
+    changed_at: Attr[TimestampSeconds | None] = attr(default=None)
 
     of = Key(traveller, trip)
 
@@ -58,8 +64,8 @@ def logged(trip: str, what: str) -> Put[Logged]:
 
 # Errors of steps, by the fate of the trip. `tools` of a healthy worker lifts the fate.
 FATES: Final[dict[str, Callable[[], Exception]]] = {
-    "retried: party": lambda: PartyFailed("The shop answered 502.", may_be_done=False),
-    "retried: there": lambda: AlreadyThere("The seat is taken."),
+    "retried: party": lambda: ExternalServiceFailed("The shop answered 502.", may_be_done=False),
+    "retried: there": lambda: AlreadyExists("The seat is taken."),
     "retried: foreign": lambda: ValueError("not kept"),
     "put off": lambda: RateLimited("The window is full.", retry_after_s=90),
     "parked: failed": lambda: StoreFileError("The file is damaged."),
@@ -67,8 +73,8 @@ FATES: Final[dict[str, Callable[[], Exception]]] = {
 }
 
 
-def step(name: str, to: str) -> Callable[[Run[Trip]], Awaitable[Next]]:
-    async def run_step(run: Run[Trip]) -> Next:
+def step(name: str, to: str) -> Callable[[StepContext[Trip]], Awaitable[Next]]:
+    async def run_step(run: StepContext[Trip]) -> Next:
         if run.tools is not None and run.item.fate in run.tools:
             raise run.tools[run.item.fate]()
         if run.tools is not None and run.item.fate == "parked: mistake":
@@ -78,13 +84,13 @@ def step(name: str, to: str) -> Callable[[Run[Trip]], Awaitable[Next]]:
     return run_step
 
 
-def choose(run: Run[Trip], given: Mapping[str, Any]) -> Next:
+def choose(run: StepContext[Trip], given: Mapping[str, Any]) -> Next:
     if given.get("seat") is None:
         raise InvalidRequest("Name a seat.")
     return Next("chosen", {"chosen": given["seat"]}, writes=(logged(run.item.trip, "Choice"),))
 
 
-def cancelled(run: Run[Trip], reason: str) -> Next:
+def cancelled(run: StepContext[Trip], reason: str) -> Next:
     return Next("cancelled", writes=(logged(run.item.trip, f"Cancelled: {reason}"),))
 
 
@@ -95,24 +101,31 @@ STATES: Final = (
             "Plan",
             step("Plan", "planned"),
             to=("planned",),
-            retries=(Retry((PartyFailed, AlreadyThere, ValueError), tries=3, pause_s=60, pause_s_max=60),),
+            retries=(
+                Retry(
+                    (ExternalServiceFailed, AlreadyExists, ValueError),
+                    max_attempts=3,
+                    pause_s=60,
+                    max_pause_s=60,
+                ),
+            ),
         ),
-        shown="new",
+        shown_as="new",
     ),
-    State("planned", Step("Offer", step("Offer", "offered"), to=("offered",)), shown="open"),
+    State("planned", Step("Offer", step("Offer", "offered"), to=("offered",)), shown_as="open"),
     State(
         "offered",
-        Wait({"choose": Answer(choose, to=("chosen",))}, deadline_s=DEADLINE_S, late_to="cancelled"),
-        shown="asked",
+        Wait({"choose": Answer(choose, to=("chosen",))}, deadline_s=DEADLINE_S, deadline_to="cancelled"),
+        shown_as="asked",
     ),
-    State("chosen", Step("Book", step("Book", "resting"), to=("resting",)), shown="open"),
-    State("resting", Wait(deadline_s=TIMER_S, late_to="rested"), shown="open"),
-    State("rested", Step("Confirm", step("Confirm", "done"), to=("done",)), shown="open"),
-    State("done", shown="done"),
-    State("cancelled", shown="ended"),
+    State("chosen", Step("Book", step("Book", "resting"), to=("resting",)), shown_as="open"),
+    State("resting", Wait(deadline_s=TIMER_S, deadline_to="rested"), shown_as="open"),
+    State("rested", Step("Confirm", step("Confirm", "done"), to=("done",)), shown_as="open"),
+    State("done", shown_as="done"),
+    State("cancelled", shown_as="ended"),
 )
 # What newer code knew, and this code does not.
-NEWER: Final = State("reviewed", Step("Review", step("Review", "asked"), to=("asked",)), shown="open")
+NEWER: Final = State("reviewed", Step("Review", step("Review", "asked"), to=("asked",)), shown_as="open")
 
 steps = Flow.queue("trip-steps", visibility_s=30)
 
@@ -125,11 +138,11 @@ def flow_of(states: tuple[State, ...], begins: str = "asked") -> Flow[Trip]:
         prefix="TF",
         rate=Rate("step"),
         example=Trip(traveller="t", trip="1"),
-        begins=begins,
+        initial_state=begins,
         states=states,
-        cancel=Cancel(cancelled, frm=("asked", "offered"), to="cancelled"),
-        shows=Trip.shown,
-        changed=Trip.changed_at,
+        cancel=Cancel(cancelled, from_states=("asked", "offered"), to="cancelled"),
+        shown_attribute=Trip.shown,
+        changed_attribute=Trip.changed_at,
         token_secret="trips/token",
         secrets=SECRETS,
         shards=2,
@@ -154,13 +167,13 @@ async def write(stores: Stores) -> dict[str, Any]:
     await work(stores, FATES)
     tokens = {}
     for name in ("waiting", "late"):
-        tokens[name] = TRIPS.token(await trip_of(stores, name))
+        tokens[name] = TRIPS.make_token(await trip_of(stores, name))
     resting = await trip_of(stores, "resting")
-    await TRIPS.answer(stores, resting, "choose", token=TRIPS.token(resting), given={"seat": "7A"})
+    await TRIPS.answer(stores, resting, "choose", token=TRIPS.make_token(resting), given={"seat": "7A"})
     await work(stores, FATES)
     await _park_by_other_reasons(stores)
     await _write_messages(stores)
-    standing = await TRIPS.standing(stores)
+    standing = await TRIPS.list_executions(stores)
     assert {each.state for each in standing} == {"asked", "offered", "resting", "reviewed"}
     return {
         "tokens": tokens,
@@ -175,15 +188,15 @@ async def write(stores: Stores) -> dict[str, Any]:
             }
             for place in standing
         },
-        "cursor": (await stores.run(TRIPS.use.places(1).page(2))).cursor,
+        "cursor": (await stores.run(TRIPS.pattern_set.executions(1).page(2))).cursor,
     }
 
 
 async def _park_by_other_reasons(stores: Stores) -> None:
     """Park a trip whose state this code does not know, and one that it cannot read."""
-    unknown = NEWER_TRIPS.begun(_trip("parked: unknown state"), stores)
-    await stores.transact(create_trip(unknown), *NEWER_TRIPS.started(stores, unknown))
-    await NEWER_TRIPS.hurry(stores, unknown)
+    unknown = NEWER_TRIPS.initial(_trip("parked: unknown state"), stores)
+    await stores.transact(create_trip(unknown), *NEWER_TRIPS.start_writes(stores, unknown))
+    await NEWER_TRIPS.dispatch_now(stores, unknown)
     await work(stores, {})
     unreadable = await begin(stores, "parked: unreadable")
     await _spoil(stores, unreadable)
@@ -201,7 +214,7 @@ async def _lose(stores: Stores) -> None:
     clock: Any = stores.clock
     clock.advance(-86400)
     await begin(stores, "parked: lost")
-    while not any(place.is_parked for place in await TRIPS.standing(stores)):
+    while not any(place.is_parked for place in await TRIPS.list_executions(stores)):
         await _die_over_a_message(stores)
         clock.advance(steps.visibility_s + 1)
         await TRIPS.sweep(stores)
@@ -211,14 +224,14 @@ async def _lose(stores: Stores) -> None:
 async def _die_over_a_message(stores: Stores) -> None:
     dying, tables = dying_process(stores)
 
-    async def dies(run: Run[Trip]) -> Next:
+    async def dies(run: StepContext[Trip]) -> Next:
         tables.kill()
         raise Killed
 
-    flow = flow_of((State("asked", Step("Plan", dies, to=("planned",)), shown="new"), *STATES[1:]))
+    flow = flow_of((State("asked", Step("Plan", dies, to=("planned",)), shown_as="new"), *STATES[1:]))
     for received in await stores.run(steps.receive(1)):
         with suppress(Killed):
-            await Driver(flow, dying).handle(received)
+            await StepWorker(flow, dying).handle(received)
             await stores.run(steps.delete(received))
 
 
@@ -228,8 +241,8 @@ async def _write_messages(stores: Stores) -> None:
         await begin(stores, fate)
         if fate == "step received":
             await stores.run(steps.receive(1))
-    trip = TRIPS.begun(_trip("step in the outbox"), stores)
-    await stores.transact(create_trip(trip), *TRIPS.started(stores, trip))
+    trip = TRIPS.initial(_trip("step in the outbox"), stores)
+    await stores.transact(create_trip(trip), *TRIPS.start_writes(stores, trip))
 
 
 def _trip(fate: str) -> Trip:
@@ -237,15 +250,15 @@ def _trip(fate: str) -> Trip:
 
 
 async def begin(stores: Stores, fate: str) -> Trip:
-    trip = TRIPS.begun(_trip(fate), stores)
-    await stores.transact(create_trip(trip), *TRIPS.started(stores, trip))
-    await TRIPS.hurry(stores, trip)
+    trip = TRIPS.initial(_trip(fate), stores)
+    await stores.transact(create_trip(trip), *TRIPS.start_writes(stores, trip))
+    await TRIPS.dispatch_now(stores, trip)
     return trip
 
 
 async def work(stores: Stores, tools: Any) -> int:
     """Handle every message of the queue; return how many there were."""
-    driver, done = Driver(TRIPS, stores, tools), 0
+    driver, done = StepWorker(TRIPS, stores, tools), 0
     while received := await stores.run(steps.receive(1)):
         await driver.handle(received[0])
         await stores.run(steps.delete(received[0]))

@@ -9,13 +9,23 @@ from typing import Any
 
 import httpx2
 
-from agenticpm.claude_writer import ClaudeWriter
-from agenticpm.contents import ArtefactType
-from agenticpm.rules_writer import RulesWriter
-from agenticpm.sandbox.claude import Answer, StandInClaude, claude_app
-from agenticpm.tickets import Draft, Milestone, Plan, Priority, Snapshot, Sprint, Stage, Ticket, Writing
+from agenticpm.demo.sandbox.claude import ClaudeSandbox, ResponseBuilder, build_claude_app
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.domain.tickets import (
+    Draft,
+    Milestone,
+    Plan,
+    Priority,
+    Snapshot,
+    Sprint,
+    Stage,
+    Ticket,
+    Writing,
+)
+from agenticpm.domain.writers.rules import RulesWriter
+from agenticpm.integrations.claude.writer import ClaudeWriter
 from holdfast.ai import ClaudeReasoner
-from holdfast.web import serving
+from holdfast.web import serve_in_thread
 
 NOW = datetime(2026, 2, 4, 1, tzinfo=UTC)
 MODEL = "claude-haiku-5-5"
@@ -64,7 +74,7 @@ def writing(type: ArtefactType, *tickets: Ticket, previous: Any = None, now: dat
     )
 
 
-def drafts(claude: StandInClaude, *writings: Writing, model: str = MODEL) -> list[Draft]:
+def drafts(claude: ClaudeSandbox, *writings: Writing, model: str = MODEL) -> list[Draft]:
     """What one writer makes of each, asking the stand-in over HTTP."""
 
     async def run(url: str) -> list[Draft]:
@@ -72,12 +82,12 @@ def drafts(claude: StandInClaude, *writings: Writing, model: str = MODEL) -> lis
             writer = ClaudeWriter(ClaudeReasoner(http, model), RulesWriter())
             return [await writer.write(each) for each in writings]
 
-    with serving(claude_app(claude)) as url:
+    with serve_in_thread(build_claude_app(claude)) as url:
         return asyncio.run(run(url))
 
 
-def draft(type: ArtefactType, *answers: Answer, **changes: Any) -> tuple[Draft, StandInClaude]:
-    claude = StandInClaude(answers=list(answers))
+def draft(type: ArtefactType, *answers: ResponseBuilder, **changes: Any) -> tuple[Draft, ClaudeSandbox]:
+    claude = ClaudeSandbox(responses=list(answers))
     (made,) = drafts(claude, writing(type, **changes))
     return made, claude
 
@@ -86,5 +96,5 @@ def by_rules(asked: Writing) -> Draft:
     return asyncio.run(RulesWriter().write(asked))
 
 
-def shown_in(claude: StandInClaude, place: int = 0) -> str:
+def shown_in(claude: ClaudeSandbox, place: int = 0) -> str:
     return str(claude.requests[place]["messages"][0]["content"][0]["text"])

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from agenticpm.connectors.jira import JiraTracker
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from agenticpm.tickets import SyncPage
-from holdfast.web import serving
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.domain.tickets import SyncPage
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.web import serve_in_thread
 
 T = TypeVar("T")
 NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
@@ -41,7 +41,7 @@ def asked(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **se
         async with httpx2.AsyncClient(base_url=url, auth=(EMAIL, TOKEN)) as http:
             return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
 
-    with serving(jira_app(sandbox)) as url:
+    with serve_in_thread(build_jira_app(sandbox)) as url:
         return asyncio.run(run(url))
 
 
@@ -49,7 +49,7 @@ def asked_inside(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]
     """The same without a socket."""
 
     async def run() -> T:
-        transport = httpx2.ASGITransport(jira_app(sandbox))
+        transport = httpx2.ASGITransport(build_jira_app(sandbox))
         url = "http://jira.example.com"
         async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
             return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
@@ -59,7 +59,7 @@ def asked_inside(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]
 
 async def read(tracker: JiraTracker, checkpoint: str | None, project: str = "MCU") -> list[SyncPage]:
     """All the pages from a checkpoint on."""
-    pages = [await tracker.changes(project, checkpoint)]
+    pages = [await tracker.fetch_changes(project, checkpoint)]
     while pages[-1].has_more:
-        pages.append(await tracker.changes(project, pages[-1].checkpoint))
+        pages.append(await tracker.fetch_changes(project, pages[-1].checkpoint))
     return pages

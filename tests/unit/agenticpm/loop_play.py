@@ -9,13 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agenticpm import SYSTEM, actions, configs, patterns, projects
-from agenticpm.events import moment
-from agenticpm.loop import Loop, Turn
-from agenticpm.model import Action, Escalation, Event, Integration, Project, table
-from agenticpm.parties import Parties
-from agenticpm.rounds import Cycle
-from agenticpm.tickets import (
+from agenticpm.domain.tickets import (
     FieldChange,
     Health,
     MailMessage,
@@ -27,9 +21,17 @@ from agenticpm.tickets import (
     Ticket,
     Writer,
 )
-from agenticpm.writers import Writers
-from holdfast import Stores, prepare, stores_in_memory
-from holdfast.errors import NotFound, PartyFailed
+from agenticpm.integrations.clients import IntegrationClients
+from agenticpm.model import agent_settings, patterns, projects
+from agenticpm.model.entities import Action, Escalation, Event, Integration, Project, table
+from agenticpm.model.events import get_now
+from agenticpm.system import SYSTEM
+from agenticpm.workers import actions
+from agenticpm.workers.cycle import CycleReport
+from agenticpm.workers.loop import Loop, TickResult
+from agenticpm.workers.writers import Writers
+from holdfast import Stores, open_memory_stores, provision
+from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.operations.tables import Scan
 
 # Five past eight in Sydney, on a Wednesday.
@@ -79,7 +81,7 @@ class PlayTracker:
 
     def put(self, key: str, *changes: FieldChange, **fields: Any) -> Ticket:
         """A ticket anew, or as it is now."""
-        now = moment(self.clock)
+        now = get_now(self.clock)
         before = next((each for each, _ in reversed(self.log) if each.key == key), None)
         given: dict[str, Any] = {
             "id": key,
@@ -101,23 +103,23 @@ class PlayTracker:
             ticket=key,
             field="Flagged",
             after="Impediment",
-            at=moment(self.clock),
+            at=get_now(self.clock),
         )
         self.put(key, change, is_blocked=True)
 
-    async def health(self) -> Health:
+    async def check_health(self) -> Health:
         return Health(is_ok=self.fails is None)
 
-    async def plan(self, project_key: str) -> Plan:
+    async def fetch_plan(self, project_key: str) -> Plan:
         self._refuse()
         return self.planned
 
-    async def changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
+    async def fetch_changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
         self.asked.append(checkpoint)
         await self.meanwhile()
         self._refuse()
         if self.fails_at is not None and len(self.asked) == self.fails_at:
-            raise PartyFailed("The tracker went away between two pages.", may_be_done=False)
+            raise ExternalServiceFailed("The tracker went away between two pages.", may_be_done=False)
         is_reset = checkpoint is None or (self.is_reset and not checkpoint.startswith("again"))
         mark = "" if checkpoint is None else checkpoint.removeprefix("again ")
         begin = 0 if is_reset else int(mark)
@@ -135,13 +137,13 @@ class PlayTracker:
     async def comment(self, ticket: str, text: str, reference: str) -> dict[str, Any]:
         return self._effect({"what": "comment", "ticket": ticket, "text": text, "reference": reference})
 
-    async def commented(self, ticket: str, reference: str) -> dict[str, Any] | None:
+    async def find_comment(self, ticket: str, reference: str) -> dict[str, Any] | None:
         return self._known("comment", reference)
 
     async def move(self, ticket: str, status: str, reference: str) -> dict[str, Any]:
         return self._effect({"what": "move", "ticket": ticket, "status": status, "reference": reference})
 
-    async def moved(self, ticket: str, reference: str) -> dict[str, Any] | None:
+    async def find_move(self, ticket: str, reference: str) -> dict[str, Any] | None:
         return self._known("move", reference)
 
     def _known(self, what: str, reference: str) -> dict[str, Any] | None:
@@ -170,16 +172,16 @@ class PlayMailbox:
     asked: list[str | None] = field(default_factory=list)
 
     def receive(self, subject: str) -> None:
-        at = moment(self.clock)
+        at = get_now(self.clock)
         self.mails.append(MailMessage(id=f"mail-{len(self.mails) + 1}", subject=subject, received_at=at))
 
-    async def health(self) -> Health:
+    async def check_health(self) -> Health:
         return Health(is_ok=True)
 
-    async def messages(self, checkpoint: str | None) -> MailPage:
+    async def fetch_messages(self, checkpoint: str | None) -> MailPage:
         self.asked.append(checkpoint)
         if self.fails_at is not None and len(self.asked) == self.fails_at:
-            raise PartyFailed("The mailbox went away.", may_be_done=False)
+            raise ExternalServiceFailed("The mailbox went away.", may_be_done=False)
         begin = int(checkpoint or 0)
         page = self.mails[begin : begin + self.page_size]
         end = begin + len(page)
@@ -195,7 +197,7 @@ class PlayMailer:
     asked: list[str] = field(default_factory=list)
     ledger: dict[str, OutgoingMail] = field(default_factory=dict)
 
-    async def health(self) -> Health:
+    async def check_health(self) -> Health:
         return Health(is_ok=self.fails is None)
 
     async def send(self, mail: OutgoingMail, key: str) -> dict[str, Any]:
@@ -209,12 +211,12 @@ class PlayMailer:
 
 
 @dataclass
-class PlayParties(Parties):
+class PlayParties(IntegrationClients):
     """Those that are there; one that is not, is not configured."""
 
     there: dict[Integration, Any] = field(default_factory=dict)
 
-    async def party(self, integration: Integration) -> Any:
+    async def get_client(self, integration: Integration) -> Any:
         if integration not in self.there:
             raise NotFound(f"{integration} is not configured.")
         return self.there[integration]
@@ -240,25 +242,25 @@ class Play:
 
     def loop(self, step: Step | None = None, rules: Writer | None = None) -> Loop:
         stores = self.stores.for_component("loop")
-        more = {} if step is None else {"step": step}
+        more = {} if step is None else {"on_step": step}
         return Loop(stores, self.parties, Writers(stores, rules=rules), **more)
 
-    async def turn(self, loop: Loop | None = None) -> Turn:
+    async def turn(self, loop: Loop | None = None) -> TickResult:
         """A turn, an interval later."""
         self.clock.advance(INTERVAL_S)
         return await (loop or self.loop()).tick()
 
-    async def cycle(self, loop: Loop | None = None) -> Cycle:
+    async def cycle(self, loop: Loop | None = None) -> CycleReport:
         """A turn with one project that was due."""
         turn = await self.turn(loop)
-        assert turn.why_not is None, turn.why_not
+        assert turn.skip_reason is None, turn.skip_reason
         (cycle,) = turn.cycles
         return cycle
 
-    async def execute(self) -> actions.Executed:
+    async def execute(self) -> actions.ExecutionReport:
         return await actions.execute_due(self.stores.for_component("executor"), self.parties)
 
-    # --- what is found ----------------------------------------------------------------------------------------
+    # --- what is found --------------------------------------------------------------------------------------
 
     async def events(self, project: Project, type: str) -> list[Event]:
         """Oldest first."""
@@ -294,9 +296,9 @@ Story = Callable[[Play], Awaitable[None]]
 def played(story: Story) -> None:
     async def on_stores() -> None:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
-            await prepare(stores, SYSTEM)
-            await configs.seed(stores)
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await provision(stores, SYSTEM)
+            await agent_settings.seed(stores)
             tracker, mailbox, mailer = PlayTracker(clock), PlayMailbox(clock), PlayMailer()
             there = {Integration.jira: tracker, Integration.outlook: mailbox, Integration.resend: mailer}
             parties = PlayParties(stores, there=there)

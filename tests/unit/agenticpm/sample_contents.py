@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from agenticpm import SYSTEM, patterns
-from agenticpm.contents import ArtefactType
-from agenticpm.model import Project, ProjectId, Source
-from holdfast import Stores, prepare, stores_in_memory
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import patterns
+from agenticpm.model.entities import Project, ProjectId, Source
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_memory_stores, provision
 
 PROJECT = ProjectId("6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11")
 BEGAN = datetime(2026, 2, 4, 1, tzinfo=UTC)
@@ -181,8 +182,8 @@ def tell(story: Story) -> None:
 
     async def told() -> None:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await provision(stores, SYSTEM)
             await stores.run(patterns.create_project(sample_project()))
             await story(stores, clock)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenticpm.escalations import escalated
-from agenticpm.model import Escalation, Option, ProjectId
+from agenticpm.model.entities import Escalation, Option, ProjectId
+from agenticpm.model.escalations import build_escalation
 from holdfast import Stores
 from tests.unit.agenticpm.sample_contents import PROJECT
 
@@ -23,7 +23,7 @@ async def ask(stores: Stores, project_id: ProjectId = PROJECT, **changes: Any) -
         "recommendation": "Delay",
         "rationale": "The vendor migration takes three weeks",
     }
-    writes = await escalated(stores, project_id, **question | changes)
+    writes = await build_escalation(stores, project_id, **question | changes)
     await stores.transact(*writes)
     put: Any = writes[0]
     asked: Escalation = put.entity

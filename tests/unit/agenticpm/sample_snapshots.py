@@ -8,15 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agenticpm.tickets import (
-    Milestone,
-    Plan,
-    Priority,
-    Snapshot,
-    Sprint,
-    Stage,
-    Ticket,
-)
+from agenticpm.domain.tickets import Milestone, Plan, Priority, Snapshot, Sprint, Stage, Ticket
 
 NOW = datetime(2026, 2, 11, 9, tzinfo=UTC)  # a Wednesday
 START = datetime(2026, 2, 2, 9, tzinfo=UTC)
@@ -93,7 +85,7 @@ def item(id: str = "R001", **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-# --- anything ----------------------------------------------------------------------------------------------------
+# --- anything -----------------------------------------------------------------------------------------------
 
 _MOMENTS = st.datetimes(datetime(2025, 10, 1), datetime(2026, 6, 1), timezones=st.just(UTC))
 _TEXTS = st.text(max_size=40) | st.sampled_from(

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from agenticpm import patterns, projects
-from agenticpm.actions import held
-from agenticpm.autonomy import COMMENT, MAIL
-from agenticpm.escalations import escalated
-from agenticpm.model import Action, ActionType, Confidence, Escalation, Option, Project
-from agenticpm.patterns import HOLD
+from agenticpm.domain.autonomy import COMMENT, MAIL
+from agenticpm.model import patterns, projects
+from agenticpm.model.entities import Action, ActionType, Confidence, Escalation, Option, Project
+from agenticpm.model.escalations import build_escalation
+from agenticpm.model.patterns import ACTION_QUEUE
+from agenticpm.workers.actions import hold
 from holdfast import Stores
-from holdfast.errors import PartyRefused
+from holdfast.core.errors import ExternalServiceRefused
 
 # A Wednesday at noon in Sydney.
 NOON: Final = datetime(2026, 2, 4, 1, tzinfo=UTC)
@@ -95,7 +95,7 @@ async def _held(
         schema_validity=Decimal(1),
         precedent_match=Decimal("0.5"),
     )
-    writes = held(
+    writes = hold(
         stores, project_id, type, description, detail, hold_s=1800, confidence=sure, because=BECAUSE
     )
     await stores.transact(*writes)
@@ -106,14 +106,14 @@ async def refused(stores: Stores, action: Action) -> None:
     """The action is due, and its party refuses it for good."""
 
     async def refuse(fresh: Action, key: str) -> None:
-        raise PartyRefused("422", "There is no such address.")
+        raise ExternalServiceRefused("422", "There is no such address.")
 
-    with suppress(PartyRefused):
-        await HOLD.execute(stores, action, act=refuse, takes_key=True, act_s=1.0)
+    with suppress(ExternalServiceRefused):
+        await ACTION_QUEUE.execute(stores, action, act=refuse, takes_key=True, act_s=1.0)
 
 
 async def asked(stores: Stores, project: Project, title: str = "Beta launch is at risk") -> Escalation:
-    writes = await escalated(
+    writes = await build_escalation(
         stores,
         project.id,
         title=title,

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from agenticpm import actions, patterns, reviews
-from agenticpm.autonomy import COMMENT, MAIL, MOVE
-from agenticpm.connectors.resend import KEY_KEPT_S
-from agenticpm.events import moment
-from agenticpm.model import Action, ActionType, Integration, Project, table
-from agenticpm.patterns import HOLD
+from agenticpm.api import action_reviews
+from agenticpm.domain.autonomy import COMMENT, MAIL, MOVE
+from agenticpm.integrations.resend.mailer import KEY_LIFETIME_S
+from agenticpm.model import patterns
+from agenticpm.model.entities import Action, ActionType, Integration, Project, table
+from agenticpm.model.events import get_now
+from agenticpm.model.patterns import ACTION_QUEUE
+from agenticpm.workers import actions
 from holdfast import restore_in_place
-from holdfast.errors import InvalidRequest, NotHeld, PartyFailed, PartyRefused
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, InvalidRequest, NotPending
 from holdfast.guarantees import OUTCOME_UNKNOWN, OnceStatus
 from tests.unit.agenticpm.loop_play import Play, played
 
@@ -34,7 +36,7 @@ async def held(play: Play, project: Project | None, detail: dict[str, Any] = MAI
     stores = play.stores.for_component("loop")
     type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
     id = None if project is None else project.id
-    await stores.transact(*actions.held(stores, id, type, "Ask", detail, hold_s=HOLD_S))
+    await stores.transact(*actions.hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
     return (await play.actions(project))[0]
 
 
@@ -43,11 +45,11 @@ async def now_of(play: Play, project: Project | None, action: Action) -> Action:
 
 
 async def due(play: Play) -> list[str]:
-    found = await play.stores.all(HOLD.due(moment(play.clock), 100))
+    found = await play.stores.all(ACTION_QUEUE.due(get_now(play.clock), 100))
     return [each.id for each in found]
 
 
-# --- once, when it is due ----------------------------------------------------------------------------------------
+# --- once, when it is due -----------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-22")
@@ -60,16 +62,16 @@ def test_an_action_is_found_when_its_hold_is_over_done_once_and_found_no_more() 
         assert action.held_until == action.created_at + timedelta(minutes=30)
         play.clock.advance(HOLD_S - 0.001)
         assert await due(play) == []
-        assert await play.execute() == actions.Executed()
+        assert await play.execute() == actions.ExecutionReport()
         play.clock.advance(0.001)
         assert await due(play) == [action.id]
         assert (await play.execute()).done == [action.id]
         assert await due(play) == []
-        assert await play.execute() == actions.Executed()
+        assert await play.execute() == actions.ExecutionReport()
         assert [mail.subject for mail in play.mailer.ledger.values()] == ["R001 is overdue"]
 
         done = await now_of(play, project, action)
-        assert (done.executed, done.executed_at, done.queue) == (True, moment(play.clock), None)
+        assert (done.executed, done.executed_at, done.queue) == (True, get_now(play.clock), None)
         assert done.to_item()["TTL"] == int(action.created_at.timestamp()) + 90 * 86400
         (event,) = await play.events(project, "action_taken")
         assert (event.detail or {})["action"] == action.id
@@ -108,8 +110,8 @@ def test_what_was_done_at_the_tracker_without_an_answer_is_looked_up_and_not_rep
     async def story(play: Play) -> None:
         project = await play.project()
         action = await held(play, project, detail)
-        await reviews.approve(play.stores.for_component("api"), project.id, action.id, by="the lead")
-        play.tracker.lost = PartyFailed("no answer", may_be_done=True)
+        await action_reviews.approve(play.stores.for_component("api"), project.id, action.id, by="the lead")
+        play.tracker.lost = ExternalServiceFailed("no answer", may_be_done=True)
         assert (await play.execute()).later == [action.id]
         play.tracker.lost = None
         play.clock.advance(patterns.LEASE_S + 1)
@@ -126,10 +128,10 @@ def test_a_mail_without_an_answer_is_asked_again_under_the_same_key() -> None:
     async def story(play: Play) -> None:
         action = await held(play, None)
         play.clock.advance(HOLD_S)
-        play.mailer.lost = PartyFailed("no answer", may_be_done=True)
+        play.mailer.lost = ExternalServiceFailed("no answer", may_be_done=True)
         assert (await play.execute()).later == [action.id]
         play.mailer.lost = None
-        play.clock.advance(KEY_KEPT_S / 2)
+        play.clock.advance(KEY_LIFETIME_S / 2)
         assert (await play.execute()).done == [action.id]
         assert len(play.mailer.asked) == 2 and len(play.mailer.ledger) == 1
 
@@ -141,10 +143,10 @@ def test_a_mail_that_may_be_out_is_not_repeated_after_its_key_was_forgotten() ->
         project = await play.project()
         action = await held(play, project)
         play.clock.advance(HOLD_S)
-        play.mailer.lost = PartyFailed("no answer", may_be_done=True)
+        play.mailer.lost = ExternalServiceFailed("no answer", may_be_done=True)
         await play.execute()
         play.mailer.lost = None
-        play.clock.advance(KEY_KEPT_S)
+        play.clock.advance(KEY_LIFETIME_S)
         assert (await play.execute()).refused == [action.id]
         assert len(play.mailer.asked) == 1
         assert (await now_of(play, project, action)).refused == OUTCOME_UNKNOWN
@@ -160,19 +162,19 @@ def test_a_mail_that_is_out_is_not_called_undone_because_its_repeat_was_refused(
         project = await play.project()
         action = await held(play, project)
         play.clock.advance(HOLD_S)
-        play.mailer.lost = PartyFailed("no answer", may_be_done=True)
+        play.mailer.lost = ExternalServiceFailed("no answer", may_be_done=True)
         await play.execute()
         play.mailer.lost = None
-        play.mailer.fails = PartyRefused("invalid_idempotent_request", "The body is another.")
+        play.mailer.fails = ExternalServiceRefused("invalid_idempotent_request", "The body is another.")
         play.clock.advance(patterns.LEASE_S + 1)
         assert (await play.execute()).refused == [action.id]
         (error,) = await play.events(project, "error")
-        assert "An attempt before may have been done" in (error.detail or {})["reason"]
+        assert "An earlier attempt may have succeeded" in (error.detail or {})["reason"]
 
         play.mailer.fails = None
-        play.clock.advance(KEY_KEPT_S)
+        play.clock.advance(KEY_LIFETIME_S)
         asked = len(play.mailer.asked)
-        await reviews.reopen(play.stores.for_component("api"), project.id, action.id, by="the lead")
+        await action_reviews.reopen(play.stores.for_component("api"), project.id, action.id, by="the lead")
         assert (await play.execute()).refused == [action.id]
         assert (await now_of(play, project, action)).refused == OUTCOME_UNKNOWN
         assert len(play.mailer.asked) == asked
@@ -188,7 +190,7 @@ def test_what_was_done_is_not_done_again_after_the_table_was_restored_to_before_
         before = play.clock.now()
         play.clock.advance(HOLD_S)
         assert len((await play.execute()).done) == 2
-        play.clock.advance(2 * KEY_KEPT_S)
+        play.clock.advance(2 * KEY_LIFETIME_S)
         play.mailer.ledger.clear()  # by now the party has forgotten the key
         await restore_in_place(play.stores, play.stores.physical_name(table), before)
         assert set(await due(play)) == {mail.id, comment.id}
@@ -198,14 +200,14 @@ def test_what_was_done_is_not_done_again_after_the_table_was_restored_to_before_
         (error,) = await play.events(project, "error")
         assert "restored" in (error.detail or {})["reason"]
 
-        await reviews.reopen(play.stores.for_component("api"), project.id, mail.id, by="the lead")
+        await action_reviews.reopen(play.stores.for_component("api"), project.id, mail.id, by="the lead")
         assert (await play.execute()).done == [mail.id]
         assert len(play.mailer.ledger) == 1
 
     played(story)
 
 
-# --- what people do ----------------------------------------------------------------------------------------------
+# --- what people do -----------------------------------------------------------------------------------------
 
 
 def test_what_was_edited_goes_out_as_it_was_edited() -> None:
@@ -213,7 +215,9 @@ def test_what_was_edited_goes_out_as_it_was_edited() -> None:
         project = await play.project()
         action = await held(play, project)
         api = play.stores.for_component("api")
-        await reviews.edit(api, project.id, action.id, by="the lead", detail={"subject": "R001, please"})
+        await action_reviews.edit(
+            api, project.id, action.id, by="the lead", detail={"subject": "R001, please"}
+        )
         play.clock.advance(HOLD_S)
         assert (await play.execute()).done == [action.id]
         (mail,) = play.mailer.ledger.values()
@@ -230,16 +234,16 @@ def test_what_was_approved_is_done_at_once_and_what_was_cancelled_never() -> Non
         project = await play.project()
         first, second = await held(play, project), await held(play, project, COMMENT_DETAIL)
         api = play.stores.for_component("api")
-        await reviews.approve(api, project.id, first.id, by="the lead")
-        await reviews.cancel(api, project.id, second.id, by="the lead", reason="I have asked")
+        await action_reviews.approve(api, project.id, first.id, by="the lead")
+        await action_reviews.cancel(api, project.id, second.id, by="the lead", reason="I have asked")
         assert await due(play) == [first.id]
         assert (await play.execute()).done == [first.id]
         play.clock.advance(HOLD_S * 2)
-        assert await play.execute() == actions.Executed()
+        assert await play.execute() == actions.ExecutionReport()
         assert len(play.mailer.ledger) == 1 and play.tracker.ledger == []
         for ended in (first, second):
-            with pytest.raises(NotHeld):
-                await reviews.cancel(api, project.id, ended.id, by="the lead")
+            with pytest.raises(NotPending):
+                await action_reviews.cancel(api, project.id, ended.id, by="the lead")
         assert (await now_of(play, project, second)).status is OnceStatus.CANCELLED
 
     played(story)
@@ -269,22 +273,22 @@ def test_a_mail_that_is_none_is_refused_nobody_is_mailed_and_the_others_are_done
         broken, good = await held(play, project), await held(play, project)
         api = play.stores.for_component("api")
         with pytest.raises(InvalidRequest):
-            await reviews.edit(api, project.id, broken.id, by="the lead", detail=nonsense)
+            await action_reviews.edit(api, project.id, broken.id, by="the lead", detail=nonsense)
         # As if it had come past the door all the same.
-        await HOLD.edit(play.stores, broken, by="nobody", detail=MAIL_DETAIL | nonsense)
+        await ACTION_QUEUE.edit(play.stores, broken, by="nobody", detail=MAIL_DETAIL | nonsense)
         play.clock.advance(HOLD_S)
         outcome = await play.execute()
         assert (outcome.refused, outcome.done) == ([broken.id], [good.id])
         assert len(play.mailer.asked) == 1
         assert (await now_of(play, project, broken)).refused == "unsendable"
         (error,) = await play.events(project, "error")
-        assert "no mail that could be sent" in (error.detail or {})["reason"]
-        assert await play.execute() == actions.Executed()
+        assert "Invalid mail" in (error.detail or {})["reason"]
+        assert await play.execute() == actions.ExecutionReport()
 
     played(story)
 
 
-# --- what goes wrong ---------------------------------------------------------------------------------------------
+# --- what goes wrong ----------------------------------------------------------------------------------------
 
 
 def test_what_the_party_refuses_is_told_as_an_error_and_not_asked_again() -> None:
@@ -292,11 +296,11 @@ def test_what_the_party_refuses_is_told_as_an_error_and_not_asked_again() -> Non
         project = await play.project()
         action = await held(play, project, COMMENT_DETAIL)
         play.clock.advance(HOLD_S)
-        play.tracker.fails = PartyRefused("404", "The issue does not exist.")
+        play.tracker.fails = ExternalServiceRefused("404", "The issue does not exist.")
         assert (await play.execute()).refused == [action.id]
         play.tracker.fails = None
         play.clock.advance(HOLD_S)
-        assert await play.execute() == actions.Executed()
+        assert await play.execute() == actions.ExecutionReport()
         assert play.tracker.ledger == []
         refused = await now_of(play, project, action)
         assert (refused.refused, refused.executed, refused.queue) == ("404", False, None)
@@ -307,7 +311,7 @@ def test_what_the_party_refuses_is_told_as_an_error_and_not_asked_again() -> Non
 
 
 @pytest.mark.parametrize(
-    "failure", [PartyFailed("down", may_be_done=False), RuntimeError("nobody thought of it")]
+    "failure", [ExternalServiceFailed("down", may_be_done=False), RuntimeError("nobody thought of it")]
 )
 def test_while_the_party_is_down_it_stays_and_is_done_later(failure: Exception) -> None:
     async def story(play: Play) -> None:
@@ -334,7 +338,7 @@ def test_what_waits_for_a_party_that_is_not_configured_hides_nothing_behind_it()
         comment = await held(play, project, COMMENT_DETAIL)
         play.clock.advance(HOLD_S)
         outcome = await play.execute()
-        assert outcome == actions.Executed(done=[comment.id], waiting=mails)
+        assert outcome == actions.ExecutionReport(done=[comment.id], waiting=mails)
         assert await due(play) == mails
         play.parties.there[Integration.resend] = play.mailer
         assert (await play.execute()).done == mails
@@ -365,7 +369,7 @@ def test_what_the_agent_does_not_know_how_to_do_is_refused_for_good(detail: dict
     played(story)
 
 
-# --- precedents --------------------------------------------------------------------------------------------------
+# --- precedents ---------------------------------------------------------------------------------------------
 
 
 def test_precedents_are_what_became_of_the_last_ones_of_a_kind() -> None:
@@ -373,13 +377,13 @@ def test_precedents_are_what_became_of_the_last_ones_of_a_kind() -> None:
         project = await play.project()
         done, stopped = await held(play, project), await held(play, project)
         await held(play, project, COMMENT_DETAIL)
-        await reviews.approve(play.stores, project.id, done.id, by="the lead")
+        await action_reviews.approve(play.stores, project.id, done.id, by="the lead")
         await play.execute()
-        await reviews.cancel(play.stores, project.id, stopped.id, by="the lead")
-        found = await actions.precedents(play.stores, project.id, ActionType.email_sent, begun=2)
+        await action_reviews.cancel(play.stores, project.id, stopped.id, by="the lead")
+        found = await actions.count_precedents(play.stores, project.id, ActionType.email_sent, pending=2)
         assert (found.executed, found.cancelled, found.today) == (1, 1, 5)
         play.clock.advance(24 * 3600)
-        found = await actions.precedents(play.stores, project.id, ActionType.email_sent)
+        found = await actions.count_precedents(play.stores, project.id, ActionType.email_sent)
         assert (found.executed, found.cancelled, found.today) == (1, 1, 0)
 
     played(story)

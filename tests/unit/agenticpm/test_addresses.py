@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agenticpm.addresses import (
+from agenticpm.domain.addresses import (
     ADDRESS_REMOVED,
     LINK_REMOVED,
     OUTWARD_CHARS_MAX,
     is_address,
-    outward_line,
-    outward_text,
+    sanitize_line,
+    sanitize_text,
 )
 
 
@@ -80,12 +80,12 @@ def test_refuses_what_is_none_or_more_than_one(value: Any) -> None:
     ],
 )
 def test_links_and_addresses_of_others_do_not_go_out(foreign: str, outward: str) -> None:
-    assert outward_line(foreign, 200) == outward
+    assert sanitize_line(foreign, 200) == outward
 
 
 def test_a_text_keeps_its_lines_and_is_cut() -> None:
-    assert outward_text("One\r\ntwo: https://evil.example\n\nthree") == f"One\ntwo: {LINK_REMOVED}\n\nthree"
-    assert len(outward_text("word " * OUTWARD_CHARS_MAX)) == OUTWARD_CHARS_MAX
+    assert sanitize_text("One\r\ntwo: https://evil.example\n\nthree") == f"One\ntwo: {LINK_REMOVED}\n\nthree"
+    assert len(sanitize_text("word " * OUTWARD_CHARS_MAX)) == OUTWARD_CHARS_MAX
 
 
 CLICKABLE = re.compile(r"://|\bwww\.\S|\bmailto:\S|[^\W_]\.[^\W\d_]{2}|\w@\w+\.\w", re.IGNORECASE)
@@ -115,6 +115,6 @@ CLICKABLE = re.compile(r"://|\bwww\.\S|\bmailto:\S|[^\W_]\.[^\W\d_]{2}|\w@\w+\.\
 )
 @example("wwwwww.evil")
 def test_nothing_that_a_mail_program_would_make_a_link_of_goes_out(foreign: str) -> None:
-    shown = outward_text(foreign)
+    shown = sanitize_text(foreign)
     assert CLICKABLE.search(shown.replace("[link removed]", " ")) is None, shown
-    assert outward_text(shown) == shown
+    assert sanitize_text(shown) == shown

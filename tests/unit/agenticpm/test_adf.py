@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenticpm.connectors.adf import DEPTH_MAX, LEFT_OUT, document, plain_text
+from agenticpm.integrations.jira.adf import DEPTH_MAX, ELLIPSIS, build_document, to_plain_text
 
 
 def node(kind: str, *content: Any, **attrs: Any) -> dict[str, Any]:
@@ -85,22 +85,22 @@ def paragraph(*content: Any) -> dict[str, Any]:
     ],
 )
 def test_shows_the_words_of_every_kind_of_node(nodes: list[Any], shown: str) -> None:
-    assert plain_text({"type": "doc", "version": 1, "content": nodes}) == shown
+    assert to_plain_text({"type": "doc", "version": 1, "content": nodes}) == shown
 
 
 @pytest.mark.parametrize(("told", "shown"), [(None, ""), (" plain \n", "plain"), (7, ""), ([], ""), ({}, "")])
 def test_what_is_no_document_is_its_text_or_nothing(told: Any, shown: str) -> None:
-    assert plain_text(told) == shown
+    assert to_plain_text(told) == shown
 
 
 def test_nesting_is_followed_to_a_depth_only() -> None:
     nested: Any = paragraph(text("bottom"))
     for _ in range(5000):
         nested = node("blockquote", nested)
-    assert plain_text(nested) == LEFT_OUT
+    assert to_plain_text(nested) == ELLIPSIS
     for _ in range(DEPTH_MAX * 100):
         nested = node("orderedList", node("listItem", nested))
-    assert plain_text(nested).endswith(LEFT_OUT)
+    assert to_plain_text(nested).endswith(ELLIPSIS)
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"]), min_size=1)
@@ -108,12 +108,12 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"
 
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=3), max_size=4))
 def test_a_text_comes_back_from_its_document(paragraphs: list[list[str]]) -> None:
-    shown = plain_text(document("\n\n".join("\n".join(lines) for lines in paragraphs)))
+    shown = to_plain_text(build_document("\n\n".join("\n".join(lines) for lines in paragraphs)))
     assert shown.split() == [word for lines in paragraphs for word in lines]
 
 
 def test_a_document_has_no_empty_text() -> None:
-    assert document("a\n\n\n\n\r\nb") == {
+    assert build_document("a\n\n\n\n\r\nb") == {
         "type": "doc",
         "version": 1,
         "content": [

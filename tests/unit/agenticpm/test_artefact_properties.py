@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenticpm import artefacts
-from agenticpm.artefacts import content_of, undo, update
-from agenticpm.contents import (
+from agenticpm.domain.contents import (
     ArtefactType,
     BacklogSummary,
     DeliveryState,
     Part,
-    checked_content,
-    parsed,
-    plain,
-    stated,
+    format_time,
+    parse_as,
+    to_stored,
+    validate_content,
 )
-from agenticpm.diffing import differences
-from agenticpm.exporting import FORMULA_STARTS, csv_rows, to_csv
+from agenticpm.domain.diff import compute_differences
+from agenticpm.domain.exports import FORMULA_STARTS, iter_csv_rows, to_csv
+from agenticpm.model import artefacts
+from agenticpm.model.artefacts import load_content, undo, update
 from holdfast import Stores
 from holdfast.operations.values import item_size
 from tests.unit.agenticpm.sample_contents import (
@@ -42,7 +42,7 @@ RAID = ArtefactType.raid_log
 
 words = st.text(max_size=20)
 names = words.filter(lambda each: bool(each.strip()) and not each.isspace())
-moments = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC)).map(stated)
+moments = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC)).map(format_time)
 counts = st.integers(0, 10**9)
 amounts = st.decimals(0, 10**9, allow_nan=False, allow_infinity=False, places=3)
 
@@ -112,26 +112,28 @@ def test_a_sprint_passes_if_and_only_if_its_parts_fit_its_whole(
 
 def _passes(schema: type[Any], content: dict[str, Any]) -> bool:
     try:
-        return isinstance(parsed(schema, content), Part)
+        return isinstance(parse_as(schema, content), Part)
     except ValueError:
         return False
 
 
 @given(raid_logs())
 def test_a_content_that_was_checked_is_stored_as_it_was_given(content: dict[str, Any]) -> None:
-    assert plain(checked_content(RAID, content)) == content
+    assert to_stored(validate_content(RAID, content)) == content
 
 
 @given(moments)
 def test_a_stated_time_is_read_and_stated_again_the_same(moment: str) -> None:
-    kept = plain(checked_content(ArtefactType.backlog_summary, BACKLOG_SUMMARY | {"last_synced": moment}))
+    kept = to_stored(
+        validate_content(ArtefactType.backlog_summary, BACKLOG_SUMMARY | {"last_synced": moment})
+    )
     assert kept["last_synced"] == moment
 
 
 @given(anything, anything)
 def test_nothing_differs_if_and_only_if_both_are_equal(before: Any, after: Any) -> None:
-    assert differences(before, before) == []
-    assert (differences(before, after) == []) == _same(before, after)
+    assert compute_differences(before, before) == []
+    assert (compute_differences(before, after) == []) == _same(before, after)
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -145,7 +147,7 @@ def _same(before: Any, after: Any) -> bool:
 @given(raid_logs())
 def test_a_csv_gives_back_its_cells_and_none_of_them_starts_a_formula(content: dict[str, Any]) -> None:
     read = list(csv.reader(io.StringIO(to_csv(RAID, content), newline="")))
-    given_rows = [list(each) for each in csv_rows(RAID, content)]
+    given_rows = [list(each) for each in iter_csv_rows(RAID, content)]
     assert [len(row) for row in read] == [len(row) for row in given_rows]
     for cell, original in zip(sum(read, []), sum(given_rows, []), strict=True):
         assert not cell.startswith(FORMULA_STARTS)
@@ -173,7 +175,7 @@ def test_undo_and_undo_again_changes_nothing_but_the_version(
     async def story(stores: Stores, clock: HandClock) -> None:
         await update(stores, PROJECT, RAID, first, 0)
         before = await update(stores, PROJECT, RAID, second, 1)
-        assert await content_of(stores, await undo(stores, PROJECT, RAID, 2)) == first
+        assert await load_content(stores, await undo(stores, PROJECT, RAID, 2)) == first
         after = await undo(stores, PROJECT, RAID, 3)
         assert after.version == before.version + 2
         assert (after.content, after.previous_version) == (before.content, before.previous_version)

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from agenticpm import artefacts, patterns
-from agenticpm.artefacts import (
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import artefacts, patterns
+from agenticpm.model.artefacts import (
     CONTENTS_BYTES_MAX,
     EVENT_BYTES_MAX,
-    content_of,
-    previous_of,
+    build_update,
+    load_content,
+    load_previous,
     undo,
     update,
-    updated,
 )
-from agenticpm.contents import ArtefactType
-from agenticpm.model import Artefact, Event, ProjectId
+from agenticpm.model.entities import Artefact, Event, ProjectId
 from holdfast import Stores
-from holdfast.errors import Conflict, InvalidRequest, NotFound, ObjectDamaged, TransactionCancelled
-from holdfast.limits import ITEM_BYTES_MAX
+from holdfast.core.errors import Conflict, InvalidRequest, NotFound, ObjectDamaged, TransactionCancelled
+from holdfast.core.limits import ITEM_BYTES_MAX
 from holdfast.operations.values import item_size
 from tests.unit.agenticpm.sample_contents import (
     BACKLOG_SUMMARY,
@@ -56,7 +56,7 @@ def large(first: str, kib: int = 200) -> dict[str, Any]:
     return raid_log(*(f"R{each:03}" for each in range(1, kib + 1)), title=first, description="x" * 600)
 
 
-# --- next ---------------------------------------------------------------------------------------------------------
+# --- next ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-13")
@@ -111,7 +111,7 @@ def test_a_stale_version_is_refused_with_both_versions_and_nothing_is_written(ex
         await update(stores, PROJECT, RAID, raid_log("R001"), 0)
         seen = await update(stores, PROJECT, RAID, raid_log("R002"), 1)
         before = await events(stores)
-        with pytest.raises(Conflict, match=f"is at version 2, and this was made for version {expected}"):
+        with pytest.raises(Conflict, match=f"is at version 2, but the request expects version {expected}"):
             await update(stores, PROJECT, RAID, raid_log("R003"), expected)
         assert await stored(stores) == seen
         assert await events(stores) == before
@@ -130,7 +130,7 @@ def test_of_two_at_once_one_is_written_and_the_other_is_told() -> None:
         written = [each for each in told if isinstance(each, Artefact)]
         refused = [each for each in told if isinstance(each, Conflict)]
         assert (len(written), len(refused)) == (1, 1)
-        assert "is at version 2, and this was made for version 1" in str(refused[0])
+        assert "is at version 2, but the request expects version 1" in str(refused[0])
         assert await stored(stores) == written[0]
         assert len(await events(stores)) == 2
 
@@ -140,7 +140,7 @@ def test_of_two_at_once_one_is_written_and_the_other_is_told() -> None:
 def test_writes_that_another_has_overtaken_cancel_the_callers_transaction() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         seen = await update(stores, PROJECT, RAID, raid_log("R001"), 0)
-        writes = await updated(stores, PROJECT, RAID, raid_log("R002"), seen=seen)
+        writes = await build_update(stores, PROJECT, RAID, raid_log("R002"), seen=seen)
         await update(stores, PROJECT, RAID, raid_log("R003"), 1)
         with pytest.raises(TransactionCancelled):
             await stores.transact(*writes)
@@ -154,7 +154,7 @@ def test_what_does_not_differ_is_not_written() -> None:
         type = ArtefactType.backlog_summary
         seen = await update(stores, PROJECT, type, BACKLOG_SUMMARY, 0)
         same = changed(BACKLOG_SUMMARY, "last_synced", "2026-02-04T10:30:00.000Z")
-        assert await updated(stores, PROJECT, type, same, seen=seen) == []
+        assert await build_update(stores, PROJECT, type, same, seen=seen) == []
         assert await update(stores, PROJECT, type, same, 1) == seen
         assert len(await events(stores)) == 1
 
@@ -163,7 +163,7 @@ def test_what_does_not_differ_is_not_written() -> None:
 
 def test_an_artefact_of_no_project_is_refused() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
-        with pytest.raises(NotFound, match="There is no project"):
+        with pytest.raises(NotFound, match="Project .* not found"):
             await update(stores, NOBODY, RAID, RAID_LOG, 0)
 
     tell(story)
@@ -174,8 +174,8 @@ def test_an_artefact_of_no_project_is_refused() -> None:
     ("content", "why"),
     [
         ({"items": [{"id": "R001"}]}, r"items\[0\].type: is missing"),
-        ({"$object": "a" * 64, "bytes": 3}, "is given in full"),
-        ({"items": [], "$object": "a" * 64}, "is given in full"),
+        ({"$object": "a" * 64, "bytes": 3}, "Send the full content"),
+        ({"items": [], "$object": "a" * 64}, "Send the full content"),
     ],
 )
 def test_what_breaks_its_schema_is_refused_and_nothing_is_written(content: dict[str, Any], why: str) -> None:
@@ -192,7 +192,7 @@ def test_what_breaks_its_schema_is_refused_and_nothing_is_written(content: dict[
 def test_what_does_not_agree_with_the_raid_log_is_refused() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         await update(stores, PROJECT, RAID, raid_log("R002"), 0)
-        with pytest.raises(InvalidRequest, match="active_risks is 3, and the RAID log has 1"):
+        with pytest.raises(InvalidRequest, match="active_risks is 3, but the RAID log has 1"):
             await update(stores, PROJECT, ArtefactType.delivery_state, DELIVERY_STATE, 0)
         with pytest.raises(InvalidRequest, match="The decision D001 names R001"):
             await update(stores, PROJECT, ArtefactType.decision_log, DECISION_LOG, 0)
@@ -214,7 +214,7 @@ def test_an_item_that_a_decision_names_stays_in_the_raid_log() -> None:
     tell(story)
 
 
-# --- back ---------------------------------------------------------------------------------------------------------
+# --- back ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-15")
@@ -254,7 +254,7 @@ def test_an_undo_with_nothing_to_undo_is_refused() -> None:
         with pytest.raises(InvalidRequest, match="nothing to undo.*no version yet"):
             await undo(stores, PROJECT, RAID, 0)
         seen = await update(stores, PROJECT, RAID, RAID_LOG, 0)
-        with pytest.raises(InvalidRequest, match="nothing to undo.*first version"):
+        with pytest.raises(InvalidRequest, match="nothing to undo.*only one version"):
             await undo(stores, PROJECT, RAID, 1)
         assert await stored(stores) == seen
 
@@ -266,7 +266,7 @@ def test_an_undo_of_a_version_that_is_not_the_last_is_refused() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         await update(stores, PROJECT, RAID, raid_log("R001"), 0)
         await update(stores, PROJECT, RAID, raid_log("R002"), 1)
-        with pytest.raises(Conflict, match="is at version 2, and this was made for version 1"):
+        with pytest.raises(Conflict, match="is at version 2, but the request expects version 1"):
             await undo(stores, PROJECT, RAID, 1)
 
     tell(story)
@@ -284,7 +284,7 @@ def test_a_delivery_state_can_be_undone_after_the_raid_log_went_on() -> None:
     tell(story)
 
 
-# --- told ---------------------------------------------------------------------------------------------------------
+# --- told ---------------------------------------------------------------------------------------------------
 
 
 def test_the_event_tells_the_version_and_the_first_differences() -> None:
@@ -292,7 +292,7 @@ def test_the_event_tells_the_version_and_the_first_differences() -> None:
         seen = await update(stores, PROJECT, RAID, raid_log("R001"), 0)
         clock.seconds += 1
         wanted = raid_log("R001", "R002", status="mitigating")
-        await stores.transact(*await updated(stores, PROJECT, RAID, wanted, seen=seen, why="review"))
+        await stores.transact(*await build_update(stores, PROJECT, RAID, wanted, seen=seen, reason="review"))
         last = (await events(stores))[-1]
         assert last.event_type == "artefact_updated"
         assert last.detail == {
@@ -314,7 +314,9 @@ def test_the_event_stays_small_however_much_differs() -> None:
         seen = await update(stores, PROJECT, RAID, large("🦔" * 500), 0)
         clock.seconds += 1
         wanted = large("🐿" * 500)
-        await stores.transact(*await updated(stores, PROJECT, RAID, wanted, seen=seen, why="🦔" * 5000))
+        await stores.transact(
+            *await build_update(stores, PROJECT, RAID, wanted, seen=seen, reason="🦔" * 5000)
+        )
         last = (await events(stores))[-1]
         assert last.detail is not None
         assert last.detail["differences"] == 200
@@ -324,7 +326,7 @@ def test_the_event_stays_small_however_much_differs() -> None:
     tell(story)
 
 
-# --- too large for an item ---------------------------------------------------------------------------------------
+# --- too large for an item ----------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X18")
@@ -335,8 +337,8 @@ def test_the_larger_content_goes_to_an_object_where_both_do_not_fit() -> None:
         assert set(second.content) == {"$object", "bytes"}
         assert second.previous_version == large("first")
         assert item_size(second.to_item()) < ITEM_BYTES_MAX
-        assert await content_of(stores, second) == large("second", 240)
-        assert await previous_of(stores, second) == large("first")
+        assert await load_content(stores, second) == large("second", 240)
+        assert await load_previous(stores, second) == large("first")
 
     tell(story)
 
@@ -350,8 +352,8 @@ def test_both_go_to_objects_where_each_is_too_large_and_stay_readable() -> None:
         assert item_size(made.to_item()) < 1024
         read = await stored(stores)
         assert read is not None
-        assert await content_of(stores, read) == second
-        assert await previous_of(stores, read) == first
+        assert await load_content(stores, read) == second
+        assert await load_previous(stores, read) == first
 
     tell(story)
 
@@ -363,10 +365,10 @@ def test_a_content_in_an_object_can_be_undone_and_brought_back() -> None:
         await update(stores, PROJECT, RAID, large("first", 600), 0)
         await update(stores, PROJECT, RAID, RAID_LOG, 1)
         back = await undo(stores, PROJECT, RAID, 2)
-        assert await content_of(stores, back) == large("first", 600)
+        assert await load_content(stores, back) == large("first", 600)
         again = await undo(stores, PROJECT, RAID, 3)
         assert again.content == RAID_LOG
-        assert await previous_of(stores, again) == large("first", 600)
+        assert await load_previous(stores, again) == large("first", 600)
 
     tell(story)
 
@@ -376,7 +378,7 @@ def test_amounts_come_back_from_an_object_as_they_were() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         state = DELIVERY_STATE | {"status_summary": "x" * CONTENTS_BYTES_MAX}
         made = await update(stores, PROJECT, ArtefactType.delivery_state, state, 0)
-        read = await content_of(stores, made)
+        read = await load_content(stores, made)
         assert "$object" in made.content
         assert read == state
         assert isinstance(read["key_metrics"]["avg_cycle_time_days"], Decimal)
@@ -390,11 +392,11 @@ def test_an_object_that_is_not_what_it_is_named_by_is_refused() -> None:
         await stores.run(patterns.keep_content(b'{"items":[]}', PROJECT, RAID, "a" * 64))
         made = await update(stores, PROJECT, RAID, RAID_LOG, 0)
         wrong = made.model_copy(update={"content": {"$object": "a" * 64, "bytes": 12}})
-        with pytest.raises(ObjectDamaged, match="not those it is named by"):
-            await content_of(stores, wrong)
+        with pytest.raises(ObjectDamaged, match="do not match its hash"):
+            await load_content(stores, wrong)
         missing = made.model_copy(update={"content": {"$object": "b" * 64, "bytes": 12}})
         with pytest.raises(NotFound):
-            await content_of(stores, missing)
+            await load_content(stores, missing)
 
     tell(story)
 
@@ -402,7 +404,7 @@ def test_an_object_that_is_not_what_it_is_named_by_is_refused() -> None:
 @pytest.mark.proves("AP-X18")
 def test_an_object_without_an_item_harms_nothing() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
-        abandoned = await updated(stores, PROJECT, RAID, large("first", 600), seen=None)
+        abandoned = await build_update(stores, PROJECT, RAID, large("first", 600), seen=None)
         assert await stored(stores) is None
         made = await update(stores, PROJECT, RAID, large("first", 600), 0)
         put: Any = abandoned[0]

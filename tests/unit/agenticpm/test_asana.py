@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import httpx2
 import pytest
 
-from agenticpm.connectors.asana import AsanaTracker
-from agenticpm.sandbox.asana import AsanaSandbox, asana_app
-from agenticpm.sandbox.asana_data import ME, PERSON, PROJECT
-from agenticpm.tickets import Plan, Priority, Snapshot, Stage, SyncPage, Ticket, applied
-from holdfast.clock import RunClock
-from holdfast.errors import InvalidRequest, NotFound, PartyFailed, PartyRefused
-from holdfast.web import serving
-from holdfast.web.sandboxes import Faults
+from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
+from agenticpm.demo.sandbox.asana_data import ME, PERSON, PROJECT
+from agenticpm.domain.tickets import Plan, Priority, Snapshot, Stage, SyncPage, Ticket, apply_page
+from agenticpm.integrations.asana.tracker import AsanaTracker
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, InvalidRequest, NotFound
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
 
 T = TypeVar("T")
 TOKEN = "1/of-the-test"
@@ -39,7 +39,7 @@ def asked(
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
             return await ask(AsanaTracker(http, page_size=page_size))
 
-    with serving(asana_app(sandbox)) as url:
+    with serve_in_thread(build_asana_app(sandbox)) as url:
         return asyncio.run(run(url))
 
 
@@ -49,8 +49,8 @@ async def synced(
     """Reads to the end, and believes the pages as the loop does."""
     pages: list[SyncPage] = []
     while not pages or pages[-1].has_more:
-        page = await tracker.changes(PROJECT, checkpoint)
-        before = applied(before, page, None, NOW)
+        page = await tracker.fetch_changes(PROJECT, checkpoint)
+        before = apply_page(before, page, None, NOW)
         pages.append(page)
         checkpoint = page.checkpoint
     return pages[-1].checkpoint, before, pages
@@ -69,7 +69,7 @@ def gid_of(sandbox: AsanaSandbox, name: str) -> str:
 PASS, BOARD, REFUND = "Sell a day pass at the pier", "Show delays on the board", "Refund a cancelled crossing"
 
 
-# --- what changed ------------------------------------------------------------------------------------------------
+# --- what changed -------------------------------------------------------------------------------------------
 
 
 def test_reads_every_task_as_a_ticket_and_milestones_as_none() -> None:
@@ -142,7 +142,7 @@ def test_a_task_that_is_deleted_or_leaves_the_project_or_becomes_a_milestone_is_
 
 
 def test_events_come_in_pages_too() -> None:
-    sandbox = AsanaSandbox(events_max=3)
+    sandbox = AsanaSandbox(max_events=3)
 
     async def ask(tracker: AsanaTracker) -> tuple[Snapshot, list[SyncPage]]:
         checkpoint, snapshot, _ = await synced(tracker, None)
@@ -187,7 +187,7 @@ def test_a_token_lasts_a_day(tmp_path: Path) -> None:
         resets = []
         for wait in (86_000, 86_500):
             clock.advance(wait)
-            page = await tracker.changes(PROJECT, checkpoint)
+            page = await tracker.fetch_changes(PROJECT, checkpoint)
             checkpoint = page.checkpoint
             resets.append(page.is_reset)
         return resets
@@ -199,11 +199,11 @@ def test_reading_everything_anew_goes_on_after_a_crash_where_it_stood() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> tuple[SyncPage, SyncPage, Snapshot]:
-        first = await tracker.changes(PROJECT, None)
-        once, again = [await tracker.changes(PROJECT, first.checkpoint) for _ in range(2)]
+        first = await tracker.fetch_changes(PROJECT, None)
+        once, again = [await tracker.fetch_changes(PROJECT, first.checkpoint) for _ in range(2)]
         # While everything is read anew, a task is edited that was told already.
         sandbox.data.edit(gid_of(sandbox, PASS), {"name": "Edited meanwhile"})
-        after = applied(NOTHING, first, None, NOW)
+        after = apply_page(NOTHING, first, None, NOW)
         checkpoint, after, _ = await synced(tracker, first.checkpoint, after)
         _, after, _ = await synced(tracker, checkpoint, after)
         return once, again, after
@@ -219,10 +219,10 @@ def test_an_offset_that_has_lapsed_begins_anew() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> tuple[SyncPage, Snapshot]:
-        first = await tracker.changes(PROJECT, None)
+        first = await tracker.fetch_changes(PROJECT, None)
         sandbox.expire()
-        again = await tracker.changes(PROJECT, first.checkpoint)
-        _, snapshot, _ = await synced(tracker, again.checkpoint, applied(NOTHING, again, None, NOW))
+        again = await tracker.fetch_changes(PROJECT, first.checkpoint)
+        _, snapshot, _ = await synced(tracker, again.checkpoint, apply_page(NOTHING, again, None, NOW))
         return again, snapshot
 
     again, snapshot = asked(ask, sandbox, page_size=2)
@@ -236,7 +236,7 @@ def test_the_same_token_twice_gives_the_same_page() -> None:
     async def ask(tracker: AsanaTracker) -> list[SyncPage]:
         checkpoint, _, _ = await synced(tracker, None)
         sandbox.data.edit(gid_of(sandbox, PASS), {"section": "In progress"})
-        pages = [await tracker.changes(PROJECT, checkpoint) for _ in range(2)]
+        pages = [await tracker.fetch_changes(PROJECT, checkpoint) for _ in range(2)]
         return [page.model_copy(update={"checkpoint": ""}) for page in pages]
 
     once, again = asked(ask, sandbox)
@@ -268,15 +268,15 @@ def test_a_project_that_is_not_there_is_not_found() -> None:
     async def ask(tracker: AsanaTracker) -> None:
         for project in ("9", ".."):
             with pytest.raises(NotFound):
-                await tracker.changes(project, None)
+                await tracker.fetch_changes(project, None)
             with pytest.raises(NotFound):
-                await tracker.plan(project)
+                await tracker.fetch_plan(project)
 
     asked(ask, AsanaSandbox())
 
 
 def test_the_plan_is_its_milestones() -> None:
-    plan = asked(lambda tracker: tracker.plan(PROJECT), AsanaSandbox())
+    plan = asked(lambda tracker: tracker.fetch_plan(PROJECT), AsanaSandbox())
     assert isinstance(plan, Plan)
     assert [(each.name, each.due_at, each.is_done) for each in plan.milestones] == [
         ("Pilot at the north pier", datetime(2026, 4, 30, tzinfo=UTC), False)
@@ -285,22 +285,23 @@ def test_the_plan_is_its_milestones() -> None:
 
 def test_health_says_who_we_are_and_that_a_token_is_wrong() -> None:
     assert (
-        asked(lambda tracker: tracker.health(), AsanaSandbox(token=TOKEN)).detail == "Signed in as The agent."
+        asked(lambda tracker: tracker.check_health(), AsanaSandbox(token=TOKEN)).detail
+        == "Signed in as The agent."
     )
-    assert not asked(lambda tracker: tracker.health(), AsanaSandbox(token=TOKEN), token="other").is_ok
+    assert not asked(lambda tracker: tracker.check_health(), AsanaSandbox(token=TOKEN), token="other").is_ok
 
 
 def test_too_many_requests_say_when_to_come_again() -> None:
-    async def ask(tracker: AsanaTracker) -> PartyFailed:
-        with pytest.raises(PartyFailed) as failed:
-            await tracker.changes(PROJECT, None)
+    async def ask(tracker: AsanaTracker) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await tracker.fetch_changes(PROJECT, None)
         return failed.value
 
     failed = asked(ask, AsanaSandbox(faults=Faults(too_many=1.0, retry_after_s=30)))
     assert (failed.retry_after_s, failed.may_be_done) == (30.0, False)
 
 
-# --- what we do --------------------------------------------------------------------------------------------------
+# --- what we do ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-23")
@@ -309,9 +310,9 @@ def test_a_comment_is_looked_up_by_its_reference() -> None:
     gid = gid_of(sandbox, PASS)
 
     async def ask(tracker: AsanaTracker) -> tuple[Any, Any, Any, Any]:
-        before = await tracker.commented(gid, "act-1")
+        before = await tracker.find_comment(gid, "act-1")
         made = await tracker.comment(gid, "Is this ready?\nPlease look.", "act-1")
-        return before, made, await tracker.commented(gid, "act-1"), await tracker.commented(gid, "act")
+        return before, made, await tracker.find_comment(gid, "act-1"), await tracker.find_comment(gid, "act")
 
     before, made, found, other = asked(ask, sandbox)
     assert (before, other) == (None, None)
@@ -325,18 +326,18 @@ def test_a_comment_is_looked_up_by_its_reference() -> None:
 def test_a_comment_of_somebody_who_quotes_our_reference_is_not_ours() -> None:
     sandbox = AsanaSandbox()
     gid = gid_of(sandbox, PASS)
-    sandbox.data.comment(gid, "I saw this\nref: act-1", PERSON)
-    assert asked(lambda tracker: tracker.commented(gid, "act-1"), sandbox) is None
+    sandbox.data.add_comment(gid, "I saw this\nref: act-1", PERSON)
+    assert asked(lambda tracker: tracker.find_comment(gid, "act-1"), sandbox) is None
 
 
 def test_a_comment_whose_answer_is_lost_is_found() -> None:
     sandbox = AsanaSandbox(faults=Faults(failed_after=1.0))
     gid = gid_of(sandbox, PASS)
 
-    async def ask(tracker: AsanaTracker) -> tuple[PartyFailed, Any]:
-        with pytest.raises(PartyFailed) as failed:
+    async def ask(tracker: AsanaTracker) -> tuple[ExternalServiceFailed, Any]:
+        with pytest.raises(ExternalServiceFailed) as failed:
             await tracker.comment(gid, "Hello", "act-1")
-        return failed.value, await tracker.commented(gid, "act-1")
+        return failed.value, await tracker.find_comment(gid, "act-1")
 
     failed, found = asked(ask, sandbox)
     assert failed.may_be_done
@@ -346,9 +347,9 @@ def test_a_comment_whose_answer_is_lost_is_found() -> None:
 
 def test_a_comment_on_what_is_gone_is_refused_for_good_and_a_reference_is_one_line() -> None:
     async def ask(tracker: AsanaTracker) -> None:
-        with pytest.raises(PartyRefused):
+        with pytest.raises(ExternalServiceRefused):
             await tracker.comment("9", "Hello", "act-1")
-        assert await tracker.commented("9", "act-1") is None
+        assert await tracker.find_comment("9", "act-1") is None
         for reference in ("", "two\nlines"):
             with pytest.raises(InvalidRequest):
                 await tracker.comment("9", "Hello", reference)
@@ -362,11 +363,11 @@ def test_a_move_is_announced_done_and_found_again() -> None:
     gid = gid_of(sandbox, PASS)
 
     async def ask(tracker: AsanaTracker) -> tuple[Any, Any, Any]:
-        before = await tracker.moved(gid, "act-1")
+        before = await tracker.find_move(gid, "act-1")
         made = await tracker.move(gid, "in PROGRESS", "act-1")
         # It was done, also when somebody has moved it on.
         sandbox.data.edit(gid, {"section": "Done"})
-        return before, made, await tracker.moved(gid, "act-1")
+        return before, made, await tracker.find_move(gid, "act-1")
 
     before, made, found = asked(ask, sandbox)
     assert before is None
@@ -387,10 +388,10 @@ def test_a_move_that_was_announced_and_not_made_is_not_done_and_is_announced_onc
         (section,) = [
             each["gid"] for each in sandbox.data.projects[PROJECT]["sections"] if each["name"] == "Done"
         ]
-        sandbox.data.comment(gid, f"Moving this task to Done.\n\nsection: {section}\nref: act-1", ME)
-        before = await tracker.moved(gid, "act-1")
+        sandbox.data.add_comment(gid, f"Moving this task to Done.\n\nsection: {section}\nref: act-1", ME)
+        before = await tracker.find_move(gid, "act-1")
         await tracker.move(gid, "Done", "act-1")
-        return before, await tracker.moved(gid, "act-1")
+        return before, await tracker.find_move(gid, "act-1")
 
     before, after = asked(ask, sandbox)
     assert before is None
@@ -406,13 +407,13 @@ def test_a_move_to_another_section_or_by_somebody_else_is_not_the_one_that_was_a
         (section,) = [
             each["gid"] for each in sandbox.data.projects[PROJECT]["sections"] if each["name"] == "Done"
         ]
-        sandbox.data.comment(gid, f"Moving this task to Done.\n\nsection: {section}\nref: act-1", ME)
+        sandbox.data.add_comment(gid, f"Moving this task to Done.\n\nsection: {section}\nref: act-1", ME)
         await tracker.move(gid, "Blocked", "act-2")
-        found = [await tracker.moved(gid, "act-1")]
+        found = [await tracker.find_move(gid, "act-1")]
         sandbox.data.edit(gid, {"section": "Done"}, PERSON)
-        found.append(await tracker.moved(gid, "act-1"))
+        found.append(await tracker.find_move(gid, "act-1"))
         sandbox.data.edit(gid, {"section": "To do"}, PERSON)
-        return [*found, await tracker.moved(gid, "act-1")]
+        return [*found, await tracker.find_move(gid, "act-1")]
 
     by_another_move, as_it_stands_there, put_back = asked(ask, sandbox)
     assert (by_another_move, put_back) == (None, None)
@@ -420,13 +421,13 @@ def test_a_move_to_another_section_or_by_somebody_else_is_not_the_one_that_was_a
 
 
 def test_a_move_to_a_name_that_two_sections_have_is_refused() -> None:
-    sandbox = AsanaSandbox(seeds=False)
+    sandbox = AsanaSandbox(with_sample=False)
     (gid,) = sandbox.data.seed(
         {"project": PROJECT, "name": "P", "sections": ["To do", "Done", "done"], "tasks": [{"name": "A"}]}
     )
 
     async def ask(tracker: AsanaTracker) -> None:
-        with pytest.raises(PartyRefused, match="more than one section"):
+        with pytest.raises(ExternalServiceRefused, match="more than one section"):
             await tracker.move(gid, "Done", "act-1")
 
     asked(ask, sandbox)
@@ -442,11 +443,11 @@ def test_a_move_whose_answer_is_lost_is_done_once() -> None:
         found = []
         for _ in range(2):
             sandbox.faults = Faults(failed_after=1.0)
-            with pytest.raises(PartyFailed) as lost:
+            with pytest.raises(ExternalServiceFailed) as lost:
                 await tracker.move(gid, "Done", "act-1")
             assert lost.value.may_be_done
             sandbox.faults = Faults()
-            found.append(await tracker.moved(gid, "act-1"))
+            found.append(await tracker.find_move(gid, "act-1"))
         return found
 
     announced, moved = asked(ask, sandbox)
@@ -459,7 +460,7 @@ def test_a_move_whose_answer_is_lost_is_done_once() -> None:
 def test_from_its_announcement_on_a_move_may_be_done_whatever_becomes_of_it(status: int) -> None:
     sandbox = AsanaSandbox()
     gid = gid_of(sandbox, PASS)
-    app = asana_app(sandbox)
+    app = build_asana_app(sandbox)
 
     async def halfway(scope: Any, receive: Any, send: Any) -> None:
         if scope["path"].endswith("/addTask"):
@@ -469,10 +470,12 @@ def test_from_its_announcement_on_a_move_may_be_done_whatever_becomes_of_it(stat
         else:
             await app(scope, receive, send)
 
-    async def run() -> PartyFailed:
+    async def run() -> ExternalServiceFailed:
         transport = httpx2.ASGITransport(halfway)
         async with httpx2.AsyncClient(base_url="http://asana.example.com", transport=transport) as http:
-            with pytest.raises(PartyFailed, match="announces the move stands") as failed:
+            with pytest.raises(
+                ExternalServiceFailed, match="announces the move was already posted"
+            ) as failed:
                 await AsanaTracker(http).move(gid, "Done", "act-1")
             return failed.value
 
@@ -487,9 +490,9 @@ def test_a_change_of_what_has_no_place_in_an_address_is_refused() -> None:
 
     async def ask(tracker: AsanaTracker) -> None:
         for ticket in ("", ".."):
-            with pytest.raises(PartyRefused):
+            with pytest.raises(ExternalServiceRefused):
                 await tracker.comment(ticket, "Hello", "act-1")
-            with pytest.raises(PartyRefused):
+            with pytest.raises(ExternalServiceRefused):
                 await tracker.move(ticket, "Done", "act-1")
 
     asked(ask, sandbox)
@@ -507,16 +510,16 @@ def test_a_move_to_no_section_or_of_no_task_is_refused_with_the_sections_there_a
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> None:
-        with pytest.raises(PartyRefused, match="To do, In progress, Blocked, Done"):
+        with pytest.raises(ExternalServiceRefused, match="To do, In progress, Blocked, Done"):
             await tracker.move(gid_of(sandbox, PASS), "Shipping", "act-1")
-        with pytest.raises(PartyRefused, match="no task 9"):
+        with pytest.raises(ExternalServiceRefused, match="no task 9"):
             await tracker.move("9", "Done", "act-1")
 
     asked(ask, sandbox)
     assert sandbox.ledger == []
 
 
-# --- the stand-in ------------------------------------------------------------------------------------------------
+# --- the stand-in -------------------------------------------------------------------------------------------
 
 
 def test_the_ledger_outlives_the_process_and_its_effects_are_there_again(tmp_path: Path) -> None:
@@ -530,19 +533,19 @@ def test_the_ledger_outlives_the_process_and_its_effects_are_there_again(tmp_pat
     asked(ask, first)
     again = AsanaSandbox(folder=tmp_path)
     assert again.ledger == first.ledger
-    assert asked(lambda tracker: tracker.commented(gid, "act-1"), again) is not None
-    assert asked(lambda tracker: tracker.moved(gid, "act-2"), again) is not None
+    assert asked(lambda tracker: tracker.find_comment(gid, "act-1"), again) is not None
+    assert asked(lambda tracker: tracker.find_move(gid, "act-2"), again) is not None
 
 
 def test_a_token_of_a_former_process_is_too_old(tmp_path: Path) -> None:
     checkpoint, _, _ = asked(lambda tracker: synced(tracker, None), AsanaSandbox(folder=tmp_path))
-    again = asked(lambda tracker: tracker.changes(PROJECT, checkpoint), AsanaSandbox(folder=tmp_path))
+    again = asked(lambda tracker: tracker.fetch_changes(PROJECT, checkpoint), AsanaSandbox(folder=tmp_path))
     assert again.is_reset
 
 
 def test_the_doors_seed_edit_and_show() -> None:
-    sandbox = AsanaSandbox(seeds=False)
-    with serving(asana_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+    sandbox = AsanaSandbox(with_sample=False)
+    with serve_in_thread(build_asana_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         seed = {"project": "5", "name": "P", "sections": ["To do", "Done"], "tasks": [{"name": "A"}]}
         http.post("/sandbox/seed", json=seed).raise_for_status()
         gid = http.post("/sandbox/tasks", json={"project": "5", "name": "B"}).json()["gid"]

@@ -19,11 +19,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agenticpm.connectors.asana import AsanaTracker
-from agenticpm.connectors.asana_tasks import Named, Task, changes_of, stage_of, ticket_of
-from agenticpm.sandbox.asana import AsanaSandbox, asana_app
-from agenticpm.tickets import Snapshot, Stage, applied
-from holdfast.errors import PartyFailed
+from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
+from agenticpm.domain.tickets import Snapshot, Stage, apply_page
+from agenticpm.integrations.asana.task_parser import (
+    NamedResource,
+    Task,
+    build_changes,
+    build_ticket,
+    parse_stage,
+)
+from agenticpm.integrations.asana.tracker import AsanaTracker
+from holdfast.core.errors import ExternalServiceFailed
 
 # Where a stand-in is that is asked without a socket between.
 HERE = "http://127.0.0.1"
@@ -33,7 +39,7 @@ NOTHING = Snapshot(source="asana", project_key=PROJECT)
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
-# --- any edits and readings --------------------------------------------------------------------------------------
+# --- any edits and readings ---------------------------------------------------------------------------------
 
 STEP = st.one_of(
     st.tuples(st.just("create"), st.integers(0, 3)),
@@ -75,7 +81,7 @@ def edited(sandbox: AsanaSandbox, what: str, number: int) -> None:
 
 async def read(steps: list[tuple[str, int]], sandbox: AsanaSandbox) -> Snapshot:
     snapshot, checkpoint = NOTHING, None
-    transport = httpx2.ASGITransport(app=asana_app(sandbox))
+    transport = httpx2.ASGITransport(app=build_asana_app(sandbox))
     async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
         for what, number in [*steps, ("sync", 2), ("sync", 1)]:
             if what not in ("page", "crash", "sync"):
@@ -83,10 +89,10 @@ async def read(steps: list[tuple[str, int]], sandbox: AsanaSandbox) -> Snapshot:
                 continue
             tracker = AsanaTracker(http, page_size=number)
             while True:
-                page = await tracker.changes(PROJECT, checkpoint)
+                page = await tracker.fetch_changes(PROJECT, checkpoint)
                 if what == "crash":
                     break  # It was read, and nothing of it was kept.
-                snapshot, checkpoint = applied(snapshot, page, None, NOW), page.checkpoint
+                snapshot, checkpoint = apply_page(snapshot, page, None, NOW), page.checkpoint
                 if what == "page" or not page.has_more:
                     break
     return snapshot
@@ -97,10 +103,10 @@ async def read(steps: list[tuple[str, int]], sandbox: AsanaSandbox) -> Snapshot:
 def test_any_edits_and_readings_end_with_the_tasks_that_are_there(
     steps: list[tuple[str, int]], events_max: int
 ) -> None:
-    sandbox = AsanaSandbox(seeds=False, events_max=events_max)
+    sandbox = AsanaSandbox(with_sample=False, max_events=events_max)
     sandbox.data.seed({"project": PROJECT, "name": "P", "sections": SECTIONS})
     snapshot = asyncio.run(read(steps, sandbox))
-    shown = [sandbox.data.shown(each) for each in sandbox.data.tasks.values() if each["project"]]
+    shown = [sandbox.data.to_api_task(each) for each in sandbox.data.tasks.values() if each["project"]]
     assert {key: (each.title, each.status, each.points) for key, each in snapshot.tickets.items()} == {
         each["gid"]: (
             each["name"],
@@ -111,7 +117,7 @@ def test_any_edits_and_readings_end_with_the_tasks_that_are_there(
     }
 
 
-# --- sections, blocks and times ----------------------------------------------------------------------------------
+# --- sections, blocks and times -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,7 +137,7 @@ def test_any_edits_and_readings_end_with_the_tasks_that_are_there(
     ],
 )
 def test_the_name_of_a_section_says_where_it_stands(section: str, stage: Stage) -> None:
-    assert stage_of(section) is stage
+    assert parse_stage(section) is stage
 
 
 TASK: dict[str, Any] = {
@@ -165,7 +171,7 @@ TASK: dict[str, Any] = {
 )
 def test_a_task_is_blocked_by_a_field_or_a_tag_while_it_is_not_done(values: Any, reason: str | None) -> None:
     task = Task.model_validate(TASK | values)
-    ticket = ticket_of(task, Named(gid="2", name="In progress"), [])
+    ticket = build_ticket(task, NamedResource(gid="2", name="In progress"), [])
     assert (ticket.blocked_reason, ticket.is_blocked) == (reason, reason is not None)
 
 
@@ -173,12 +179,12 @@ def test_a_link_that_is_no_https_is_left_out_and_a_due_time_counts_before_a_due_
     task = Task.model_validate(
         TASK | {"permalink_url": "javascript:x", "due_on": "2026-03-05", "due_at": "2026-03-05T08:00:00Z"}
     )
-    ticket = ticket_of(task, Named(gid="2"), [])
+    ticket = build_ticket(task, NamedResource(gid="2"), [])
     assert (ticket.url, ticket.due_at) == (None, datetime(2026, 3, 5, 8, tzinfo=UTC))
-    assert changes_of("1", [], NOW) == []
+    assert build_changes("1", [], NOW) == []
 
 
-# --- nonsense ----------------------------------------------------------------------------------------------------
+# --- nonsense -----------------------------------------------------------------------------------------------
 
 STORY = {
     "gid": "5",
@@ -216,15 +222,15 @@ def answered(where: str, answer: tuple[int, Any], checkpoint: str | None) -> Any
     async def run() -> Any:
         transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/api/1.0/{rest:path}", respond)]))
         async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
-            return await AsanaTracker(http).changes(PROJECT, checkpoint)
+            return await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
 
     return asyncio.run(run())
 
 
 LIST = f"projects/{PROJECT}/tasks"
 NONSENSE: list[tuple[str, tuple[int, Any], str | None, str]] = [
-    ("events", (200, "<html>welcome</html>"), None, "it is no JSON"),
-    ("events", (412, "<html>"), None, "the answer: "),
+    ("events", (200, "<html>welcome</html>"), None, "not JSON"),
+    ("events", (412, "<html>"), None, "the response: "),
     ("events", (412, {"errors": []}), None, "sync: Field required"),
     ("events", (412, {"sync": 7}), None, "sync: "),
     ("events", (200, {"sync": "s"}), None, "data: Field required"),
@@ -244,7 +250,7 @@ NONSENSE: list[tuple[str, tuple[int, Any], str | None, str]] = [
         WITH_TOKEN,
         "data.0.created_at: ",
     ),
-    (LIST, (200, "[]"), None, "the answer: "),
+    (LIST, (200, "[]"), None, "the response: "),
     (LIST, (200, {}), None, "data: Field required"),
     (LIST, (200, {"data": None}), None, "data: "),
     (LIST, (200, {"data": [], "next_page": {"offset": 7}}), None, "next_page.offset: "),
@@ -256,12 +262,12 @@ NONSENSE: list[tuple[str, tuple[int, Any], str | None, str]] = [
     (LIST, (200, {"data": [TASK | {"memberships": None}]}), None, "data.0.memberships: "),
     (LIST, (200, {"data": [TASK | {"tags": ["x"]}]}), None, "data.0.tags.0: "),
     (LIST, (200, {"data": [TASK | {"custom_fields": [{"number_value": "x"}]}]}), None, "number_value: "),
-    (LIST, (200, '{"data": [], "next_page": NaN}'), None, "it is no JSON"),
+    (LIST, (200, '{"data": [], "next_page": NaN}'), None, "not JSON"),
     ("tasks/1", (200, {"data": {}}), WITH_TOKEN, "data.name: Field required"),
     ("tasks/1", (200, {"data": [TASK]}), WITH_TOKEN, "data: "),
     ("tasks/1/stories", (200, {"data": [STORY | {"type": "rumour"}]}), WITH_TOKEN, "data.0.type: "),
     ("tasks/1/stories", (200, {"data": [STORY | {"created_at": None}]}), WITH_TOKEN, "data.0.created_at: "),
-    ("tasks/1/stories", (200, {"data": [], "next_page": {"offset": "again"}}), WITH_TOKEN, "does not end"),
+    ("tasks/1/stories", (200, {"data": [], "next_page": {"offset": "again"}}), WITH_TOKEN, "has no end"),
     ("tasks/1/stories", (401, {"errors": []}), WITH_TOKEN, "credentials"),
     ("events?sync", (500, "<html>"), WITH_TOKEN, "failed with 500"),
 ]
@@ -271,7 +277,7 @@ NONSENSE: list[tuple[str, tuple[int, Any], str | None, str]] = [
 def test_an_answer_that_makes_no_sense_is_named(
     where: str, answer: tuple[int, Any], checkpoint: str | None, said: str
 ) -> None:
-    with pytest.raises(PartyFailed) as failed:
+    with pytest.raises(ExternalServiceFailed) as failed:
         answered(where, answer, checkpoint)
     assert said in failed.value.message
     assert not failed.value.may_be_done
@@ -285,11 +291,11 @@ def test_null_where_a_task_may_have_nothing_is_nothing(name: str) -> None:
 
 def test_a_task_that_cannot_be_read_is_named_so_that_a_person_can_find_it() -> None:
     tasks = [TASK, TASK | {"gid": "120077", "completed": "yes"}]
-    with pytest.raises(PartyFailed, match=r"data\.1\.completed: .* \(of 120077\)"):
+    with pytest.raises(ExternalServiceFailed, match=r"data\.1\.completed: .* \(of 120077\)"):
         answered(LIST, (200, {"data": tasks}), None)
 
 
-# --- what has no end ---------------------------------------------------------------------------------------------
+# --- what has no end ----------------------------------------------------------------------------------------
 
 
 def read_on(answer: Callable[[httpx2.Request], httpx2.Response], pages: int) -> tuple[str, int]:
@@ -306,8 +312,8 @@ def read_on(answer: Callable[[httpx2.Request], httpx2.Response], pages: int) -> 
             tracker, checkpoint = AsanaTracker(http), None
             for _ in range(pages):
                 try:
-                    page = await tracker.changes(PROJECT, checkpoint)
-                except PartyFailed as failed:
+                    page = await tracker.fetch_changes(PROJECT, checkpoint)
+                except ExternalServiceFailed as failed:
                     return failed.message
                 checkpoint = page.checkpoint
         return "no end"
@@ -315,7 +321,7 @@ def read_on(answer: Callable[[httpx2.Request], httpx2.Response], pages: int) -> 
     return asyncio.run(run()), asked
 
 
-@pytest.mark.parametrize(("tasks", "why"), [([TASK], "none of the offsets"), ([], "gave just now")])
+@pytest.mark.parametrize(("tasks", "why"), [([TASK], "rejects every offset"), ([], "rejects the offset")])
 def test_offsets_that_are_always_forgotten_end_as_nonsense(tasks: list[Any], why: str) -> None:
     tokens = itertools.count()
 
@@ -344,7 +350,7 @@ def test_events_that_tell_of_more_and_never_of_a_task_end_as_nonsense(event: Any
         return httpx2.Response(200, json={"data": []})
 
     said, asked = read_on(answer, 100)
-    assert "nothing of it" in said
+    assert "but are empty" in said
     assert asked < 40
 
 
@@ -357,7 +363,7 @@ def test_a_list_of_nothing_that_has_more_ends_as_nonsense() -> None:
         return httpx2.Response(200, json={"data": [], "next_page": {"offset": f"o{next(offsets)}"}})
 
     said, asked = read_on(answer, 100)
-    assert "nothing of it" in said
+    assert "but are empty" in said
     assert asked < 40
 
 
@@ -371,7 +377,9 @@ def test_a_few_pages_of_events_about_nothing_are_passed_over() -> None:
 
     async def run() -> Any:
         async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(answer)) as http:
-            return await AsanaTracker(http).changes(PROJECT, json.dumps({"project": PROJECT, "sync": "1"}))
+            return await AsanaTracker(http).fetch_changes(
+                PROJECT, json.dumps({"project": PROJECT, "sync": "1"})
+            )
 
     page = asyncio.run(run())
     assert ([each.key for each in page.tickets], page.has_more) == (["1"], False)

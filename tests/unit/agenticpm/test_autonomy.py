@@ -9,28 +9,37 @@ from typing import Any
 
 import pytest
 
-from agenticpm import escalations, patterns, reviews
-from agenticpm.autonomy import (
+from agenticpm.api import action_reviews
+from agenticpm.domain.autonomy import (
     ACTIONS_PER_DAY_MAX,
     ALLOWABLE,
     COMMENT,
     DO_IT,
-    ESCALATION_LIVES,
+    ESCALATION_LIFETIME,
     LEAVE_IT,
     MAIL,
-    PASSES_FROM,
+    MIN_SCORES,
     Precedents,
     Proposal,
     Question,
-    asked_instead,
-    confidence_in,
-    failing,
-    proposed,
+    build_permission_question,
+    compute_confidence,
+    find_failing_scores,
+    propose,
 )
-from agenticpm.events import moment
-from agenticpm.model import ActionType, Autonomy, Confidence, Escalation, EscalationStatus, Project, Source
-from agenticpm.tickets import Evidence, Milestone, Plan, Signal, SignalKind
-from holdfast.errors import Conflict
+from agenticpm.domain.tickets import Evidence, Milestone, Plan, Signal, SignalKind
+from agenticpm.model import escalations, patterns
+from agenticpm.model.entities import (
+    ActionType,
+    Autonomy,
+    Confidence,
+    Escalation,
+    EscalationStatus,
+    Project,
+    Source,
+)
+from agenticpm.model.events import get_now
+from holdfast.core.errors import Conflict
 from tests.unit.agenticpm.loop_play import Play, played
 from tests.unit.agenticpm.sample_snapshots import NOW, snapshot, ticket
 
@@ -69,21 +78,23 @@ def project(**changes: Any) -> Project:
 
 
 def proposal(of: Project = PROJECT, signal: Signal = BLOCKED) -> Proposal:
-    found = proposed(of, signal)
+    found = propose(of, signal)
     assert isinstance(found, Proposal)
     return found
 
 
 def scores(given: Proposal, of: Project = PROJECT, precedents: Precedents | None = None) -> list[str]:
-    return failing(confidence_in(of, snapshot(ticket("MCU-1")), given, precedents or Precedents()))
+    return find_failing_scores(
+        compute_confidence(of, snapshot(ticket("MCU-1")), given, precedents or Precedents())
+    )
 
 
-# --- the levels --------------------------------------------------------------------------------------------------
+# --- the levels ---------------------------------------------------------------------------------------------
 
 
 def slips(play: Play) -> None:
     """A tracker with a blocked ticket and a milestone that slips: one calls for a comment, one for a decision."""
-    due = moment(play.clock) - timedelta(days=1)
+    due = get_now(play.clock) - timedelta(days=1)
     play.tracker.planned = Plan(milestones=(Milestone(name="Beta", due_at=due),))
     play.tracker.put("MCU-50", milestone="Beta")
     play.tracker.block("MCU-1")
@@ -111,7 +122,7 @@ def test_artefact_keeps_artefacts_and_asks_and_never_acts() -> None:
         assert len(await play.stores.all(patterns.artefacts(of.id))) == 4
         (asked,) = await play.escalations(of)
         assert (asked.title, asked.agent_recommendation) == ("Beta is slipping", "Move the date")
-        assert asked.expires_at == asked.created_at + ESCALATION_LIVES
+        assert asked.expires_at == asked.created_at + ESCALATION_LIFETIME
         assert await play.actions(of) == ()
         play.clock.advance(86400)
         await play.execute()
@@ -139,29 +150,29 @@ def test_tactical_acts_too_and_waits_before_it_does() -> None:
 def test_below_tactical_no_signal_is_a_proposal(level: Autonomy) -> None:
     of = project(autonomy_level=level)
     for kind in SignalKind:
-        assert not isinstance(proposed(of, BLOCKED.model_copy(update={"kind": kind})), Proposal)
+        assert not isinstance(propose(of, BLOCKED.model_copy(update={"kind": kind})), Proposal)
 
 
 def test_each_level_proposes_of_every_signal_only_what_it_may() -> None:
     for kind in SignalKind:
-        found = proposed(PROJECT, BLOCKED.model_copy(update={"kind": kind}))
+        found = propose(PROJECT, BLOCKED.model_copy(update={"kind": kind}))
         assert found is None or isinstance(found, Question) or found.kind in ALLOWABLE
 
 
-# --- the scores --------------------------------------------------------------------------------------------------
+# --- the scores ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X14")
-@pytest.mark.parametrize("name", PASSES_FROM)
+@pytest.mark.parametrize("name", MIN_SCORES)
 def test_a_score_that_does_not_pass_is_enough(name: str) -> None:
-    assert failing(SURE) == []
-    below = SURE.model_copy(update={name: PASSES_FROM[name] - Decimal("0.01")})
-    assert failing(below) == [name]
+    assert find_failing_scores(SURE) == []
+    below = SURE.model_copy(update={name: MIN_SCORES[name] - Decimal("0.01")})
+    assert find_failing_scores(below) == [name]
 
 
 @pytest.mark.proves("AP-X14")
 def test_the_scores_are_four_and_from_zero_to_one() -> None:
-    assert set(Confidence.model_fields) == set(PASSES_FROM)
+    assert set(Confidence.model_fields) == set(MIN_SCORES)
     for value in ("-0.01", "1.01"):
         with pytest.raises(ValueError, match="from 0 to 1"):
             Confidence(**(SURE.model_dump() | {"precedent_match": Decimal(value)}))
@@ -221,12 +232,12 @@ def test_what_may_never_be_done_stays_so_though_a_project_allows_it(kind: str) -
     assert scores(never, project(config={"allowed_actions": [kind]})) == ["boundary_compliance"]
 
 
-# --- a question in place of an action ----------------------------------------------------------------------------
+# --- a question in place of an action -----------------------------------------------------------------------
 
 
 def test_the_question_says_what_would_be_done_why_and_what_the_agent_is_not_sure_of() -> None:
     low = SURE.model_copy(update={"precedent_match": Decimal("0.2")})
-    asked = asked_instead(proposal(), low, failing(low))
+    asked = build_permission_question(proposal(), low, find_failing_scores(low))
     assert asked.title.startswith("May the agent do this? Comment on MCU-1")
     assert asked.context["failing"] == ["precedent_match"]
     assert asked.context["proposal"]["detail"]["ticket"] == "MCU-1"
@@ -252,12 +263,12 @@ def test_a_yes_holds_the_action_due_at_once_in_one_transaction_with_the_decision
         of, asked = await doubted(play)
         play.clock.advance(60)
         api = play.stores.for_component("api")
-        with play.stores.metered() as meter:
+        with play.stores.meter_usage() as meter:
             await escalations.decide(api, of.id, asked.id, DO_IT, by="the lead")
         writes = [each for each in meter.usages if each.operation not in ("GetItem", "Query")]
         assert [each.operation for each in writes] == ["TransactWriteItems"]
         (action,) = await play.actions(of)
-        assert (action.queue, action.held_until, action.created_at) == ("held", *[moment(play.clock)] * 2)
+        assert (action.queue, action.held_until, action.created_at) == ("held", *[get_now(play.clock)] * 2)
         assert (action.detail or {})["because"]["escalation"] == asked.id
         assert (await play.execute()).done == [action.id]
         assert [each["ticket"] for each in play.tracker.ledger] == ["MCU-1"]
@@ -285,7 +296,7 @@ def test_when_people_keep_cancelling_the_agent_asks_before_the_next() -> None:
         play.tracker.block("MCU-1")
         await play.cycle()
         (action,) = await play.actions(of)
-        await reviews.cancel(play.stores.for_component("api"), of.id, action.id, by="the lead")
+        await action_reviews.cancel(play.stores.for_component("api"), of.id, action.id, by="the lead")
         play.tracker.block("MCU-2")
         await play.cycle()
         assert len(await play.actions(of)) == 1
@@ -319,10 +330,10 @@ def test_a_stakeholder_who_is_no_address_is_asked_about_and_never_mailed() -> No
         of = made.model_copy(update={"config": {"stakeholders": ["the sponsor"]}})
         given = proposal(of, OVERDUE)
         stores = play.stores
-        low = confidence_in(of, snapshot(), given, Precedents())
-        asked = asked_instead(given, low, failing(low))
+        low = compute_confidence(of, snapshot(), given, Precedents())
+        asked = build_permission_question(given, low, find_failing_scores(low))
         await stores.transact(
-            *await escalations.escalated(
+            *await escalations.build_escalation(
                 stores, of.id, title=asked.title, context=asked.context, options=asked.options
             )
         )

@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from agenticpm.addresses import LINK_REMOVED
-from agenticpm.autonomy import (
+from agenticpm.domain.addresses import LINK_REMOVED
+from agenticpm.domain.autonomy import (
     ALLOWABLE,
     COMMENT,
     MAIL,
     MOVE,
     Proposal,
-    described,
-    proposed,
-    reason_gone,
-    refusal_of,
-    sendable,
-    told,
+    build_signal_detail,
+    describe_action,
+    find_lapsed_reason,
+    find_refusal,
+    parse_mail,
+    propose,
 )
-from agenticpm.model import Autonomy, Project, ProjectStatus
-from agenticpm.tickets import Evidence, Signal, SignalKind, Stage
+from agenticpm.domain.tickets import Evidence, Signal, SignalKind, Stage
+from agenticpm.model.entities import Autonomy, Project, ProjectStatus
 from tests.unit.agenticpm.sample_snapshots import NOW, snapshot, ticket
 from tests.unit.agenticpm.test_autonomy import BLOCKED, OVERDUE, PROJECT, project
 
-# --- what may be done --------------------------------------------------------------------------------------------
+# --- what may be done ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by_person", [True, False])
@@ -35,14 +35,14 @@ from tests.unit.agenticpm.test_autonomy import BLOCKED, OVERDUE, PROJECT, projec
 def test_at_the_tactical_level_of_an_active_project_what_is_allowed_may_be_done(
     kind: str, by_person: bool
 ) -> None:
-    assert refusal_of(PROJECT, kind, by_person=by_person) is None
+    assert find_refusal(PROJECT, kind, is_approved=by_person) is None
 
 
 @pytest.mark.parametrize("by_person", [True, False])
 @pytest.mark.parametrize(
     ("of", "says"),
     [
-        (None, "not there"),
+        (None, "no longer exists"),
         (project(status=ProjectStatus.paused), "paused"),
         (project(status=ProjectStatus.archived), "archived"),
         (project(autonomy_level=Autonomy.monitoring), "monitoring"),
@@ -52,28 +52,28 @@ def test_at_the_tactical_level_of_an_active_project_what_is_allowed_may_be_done(
 def test_nobodys_yes_goes_against_the_status_or_the_level(
     of: Project | None, says: str, by_person: bool
 ) -> None:
-    assert says in (refusal_of(of, COMMENT, by_person=by_person) or "")
+    assert says in (find_refusal(of, COMMENT, is_approved=by_person) or "")
 
 
 @pytest.mark.parametrize("named", [[], [MAIL], "comment", None, {"comment": True}])
 def test_what_the_list_does_not_name_needs_a_persons_yes(named: Any) -> None:
     of = project(config={"allowed_actions": named})
-    assert "allowed_actions" in (refusal_of(of, COMMENT) or "")
-    assert refusal_of(of, COMMENT, by_person=True) is None
+    assert "allowed_actions" in (find_refusal(of, COMMENT) or "")
+    assert find_refusal(of, COMMENT, is_approved=True) is None
 
 
 @pytest.mark.parametrize("kind", [MOVE, "delete", "close", "reassign"])
 def test_what_cannot_be_allowed_is_not_allowed_by_naming_it(kind: str) -> None:
-    assert refusal_of(project(config={"allowed_actions": [kind]}), kind) is not None
+    assert find_refusal(project(config={"allowed_actions": [kind]}), kind) is not None
 
 
-# --- what has lost its reason ------------------------------------------------------------------------------------
+# --- what has lost its reason -------------------------------------------------------------------------------
 
 
 def because(kind: SignalKind, **evidence: Any) -> dict[str, Any]:
     rests_on = Evidence(ticket="MCU-1", field="f", **evidence)
     signal = Signal(kind=kind, subject="MCU-1", summary="s", evidence=(rests_on,))
-    return {"kind": COMMENT, "ticket": "MCU-1", "text": "t", "because": told(signal)}
+    return {"kind": COMMENT, "ticket": "MCU-1", "text": "t", "because": build_signal_detail(signal)}
 
 
 HOUR = timedelta(hours=1)
@@ -99,48 +99,48 @@ IN_PROGRESS: dict[str, Any] = {"stage": Stage.in_progress, "updated_at": NOW - H
 def test_a_comment_stands_and_falls_with_what_it_is_about(
     detail: dict[str, Any], stands: dict[str, Any], gone: dict[str, Any]
 ) -> None:
-    assert reason_gone(snapshot(ticket("MCU-1", **stands)), detail) is None
-    assert "MCU-1" in (reason_gone(snapshot(ticket("MCU-1", **gone)), detail) or "")
+    assert find_lapsed_reason(snapshot(ticket("MCU-1", **stands)), detail) is None
+    assert "MCU-1" in (find_lapsed_reason(snapshot(ticket("MCU-1", **gone)), detail) or "")
 
 
 def test_a_ticket_that_is_not_in_what_was_seen_in_whole_is_gone() -> None:
     seen, detail = snapshot(ticket("MCU-2")), because(SignalKind.blocked)
-    assert reason_gone(seen, detail) is not None
-    assert reason_gone(seen.model_copy(update={"is_partial": True}), detail) is None
+    assert find_lapsed_reason(seen, detail) is not None
+    assert find_lapsed_reason(seen.model_copy(update={"is_partial": True}), detail) is None
 
 
 def test_where_nothing_tells_the_reason_stands() -> None:
-    assert reason_gone(None, because(SignalKind.blocked)) is None
-    assert reason_gone(snapshot(), {"kind": COMMENT, "ticket": "MCU-1", "text": "t"}) is None
-    assert reason_gone(snapshot(), {"kind": MAIL, "because": told(OVERDUE)}) is None
+    assert find_lapsed_reason(None, because(SignalKind.blocked)) is None
+    assert find_lapsed_reason(snapshot(), {"kind": COMMENT, "ticket": "MCU-1", "text": "t"}) is None
+    assert find_lapsed_reason(snapshot(), {"kind": MAIL, "because": build_signal_detail(OVERDUE)}) is None
 
 
-# --- what goes out -----------------------------------------------------------------------------------------------
+# --- what goes out ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X14")
 def test_a_link_in_a_ticket_is_not_mailed_to_the_stakeholders() -> None:
     bait = "R001 (Account locked, sign in at https://evil.example/login or write to it@evil.example) was due"
-    mail = proposed(PROJECT, OVERDUE.model_copy(update={"summary": bait, "subject": "www.evil.example"}))
+    mail = propose(PROJECT, OVERDUE.model_copy(update={"summary": bait, "subject": "www.evil.example"}))
     assert isinstance(mail, Proposal)
-    sent = sendable(mail.detail)
+    sent = parse_mail(mail.detail)
     assert "evil" not in sent.text + sent.subject + mail.description
     assert LINK_REMOVED in sent.text and LINK_REMOVED in sent.subject
     assert "Please update its state" in sent.text
 
 
 def test_a_mail_has_a_subject_of_one_line_whatever_the_project_is_called() -> None:
-    mail = proposed(project(name="Member\r\nBcc: evil@example.com"), OVERDUE)
+    mail = propose(project(name="Member\r\nBcc: evil@example.com"), OVERDUE)
     assert isinstance(mail, Proposal)
-    assert sendable(mail.detail).subject.isprintable()
+    assert parse_mail(mail.detail).subject.isprintable()
 
 
 @pytest.mark.parametrize(
     "to", [["a,evil@b.example"], ["a@b.example", "Ada <a@b.example>"], ["a@b.example\nBcc: c@d.example"]]
 )
 def test_what_is_more_than_one_address_is_not_mailed(to: list[str]) -> None:
-    with pytest.raises(ValueError, match="no mail address"):
-        sendable({"to": to, "subject": "s", "text": "t"})
+    with pytest.raises(ValueError, match="not a mail address"):
+        parse_mail({"to": to, "subject": "s", "text": "t"})
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_what_is_more_than_one_address_is_not_mailed(to: list[str]) -> None:
             "Mail a@x, b@x, c@x and 2 more: Late",
         ),
         ({"kind": MAIL, "to": None, "subject": "Late"}, "Mail nobody: Late"),
-        ({"kind": "delete"}, "Something that the agent cannot do (delete)"),
+        ({"kind": "delete"}, "Unknown action kind (delete)"),
     ],
 )
 def test_an_action_is_described_by_what_it_does(detail: dict[str, Any], says: str) -> None:
-    assert described(detail) == says
+    assert describe_action(detail) == says
 
 
 def test_the_agent_proposes_no_move() -> None:
     for kind in SignalKind:
-        found = proposed(PROJECT, BLOCKED.model_copy(update={"kind": kind}))
+        found = propose(PROJECT, BLOCKED.model_copy(update={"kind": kind}))
         assert not isinstance(found, Proposal) or found.kind != MOVE

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from agenticpm import SYSTEM, actions, configs, escalations, integrations, patterns, projects
-from agenticpm.autonomy import COMMENT, MAIL
-from agenticpm.connectors.opening import sandbox_credentials
-from agenticpm.model import Action, ActionType, Integration, Project
-from agenticpm.parties import Parties
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from agenticpm.sandbox.resend import ResendSandbox, resend_app
-from agenticpm.showing import outcome_of
-from holdfast import Stores, open_cipher, prepare, stores_in_memory, web
+from agenticpm.api.serializers import format_outcome
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+from agenticpm.domain.autonomy import COMMENT, MAIL
+from agenticpm.integrations.clients import IntegrationClients
+from agenticpm.integrations.factory import build_sandbox_credentials
+from agenticpm.model import agent_settings, escalations, integration_settings, patterns, projects
+from agenticpm.model.entities import Action, ActionType, Integration, Project
+from agenticpm.system import SYSTEM
+from agenticpm.workers import actions
+from holdfast import Stores, open_cipher, open_memory_stores, provision, web
 from tests.unit.agenticpm.loop_play import HandClock, Play, played
 
 COMMENT_DETAIL: dict[str, Any] = {"kind": COMMENT, "ticket": "MCU-122", "text": "Any news?"}
@@ -37,7 +39,7 @@ class Sites:
     """Two trackers and a mailer, each a sandbox at an address of its own."""
 
     stores: Stores
-    parties: Parties
+    parties: IntegrationClients
     clock: HandClock
     one: JiraSandbox
     other: JiraSandbox
@@ -46,18 +48,18 @@ class Sites:
     project: Project
 
     async def put(self, integration: Integration, url: str, **more: str) -> None:
-        credentials = sandbox_credentials(integration, self.urls[url]) | more
-        await integrations.put_credentials(self.stores, open_cipher(), integration, credentials)
+        credentials = build_sandbox_credentials(integration, self.urls[url]) | more
+        await integration_settings.put_credentials(self.stores, open_cipher(), integration, credentials)
 
     async def held(self, detail: dict[str, Any]) -> Action:
-        integration = actions.integration_of(detail["kind"], self.project.source)
-        party = await self.parties.site(integration)
+        integration = actions.get_integration(detail["kind"], self.project.source)
+        party = await self.parties.get_site(integration)
         type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
-        held = actions.held(self.stores, self.project.id, type, "Ask", detail, hold_s=0, party=party)
+        held = actions.hold(self.stores, self.project.id, type, "Ask", detail, hold_s=0, site=party)
         await self.stores.transact(*held)
         return (await self.stores.all(patterns.project_actions(self.project.id))).items[0]
 
-    async def executed(self) -> actions.Executed:
+    async def executed(self) -> actions.ExecutionReport:
         return await actions.execute_due(self.stores.for_component("executor"), self.parties)
 
     async def now(self) -> Action:
@@ -76,11 +78,15 @@ def at_sites(
     async def on_stores(stack: ExitStack) -> None:
         clock = HandClock()
         one, other, mailer = JiraSandbox(clock=clock), JiraSandbox(clock=clock), ResendSandbox(clock=clock)
-        apps = {"one": jira_app(one), "other": jira_app(other), "mailer": resend_app(mailer)}
-        urls = {name: stack.enter_context(web.serving(app)) for name, app in apps.items()}
+        apps = {
+            "one": build_jira_app(one),
+            "other": build_jira_app(other),
+            "mailer": build_resend_app(mailer),
+        }
+        urls = {name: stack.enter_context(web.serve_in_thread(app)) for name, app in apps.items()}
         monkeypatch.setenv("AGENTICPM_JIRA_URL", urls["one"])
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await provision(stores, SYSTEM)
             project = await projects.create(
                 stores,
                 name="Member profile",
@@ -88,7 +94,7 @@ def at_sites(
                 source_project_key="MCU",
                 autonomy_level="tactical",
             )
-            async with Parties(stores.for_component("executor")) as parties:
+            async with IntegrationClients(stores.for_component("executor")) as parties:
                 await story(Sites(stores, parties, clock, one, other, mailer, urls, project))
 
     with ExitStack() as stack:
@@ -105,7 +111,7 @@ def test_what_was_held_for_the_sandbox_never_goes_to_a_tracker_that_was_put_sinc
         assert sites.one.ledger == [] and sites.other.ledger == []
         refused = await sites.now()
         assert (refused.refused, refused.queue) == ("another_party", None)
-        assert "leads to another site" in outcome_of(refused)
+        assert "points to another site" in format_outcome(refused)
         (error,) = await sites.errors()
         assert error["code"] == "another_party" and sites.urls["other"] in error["reason"]
 
@@ -162,10 +168,10 @@ def test_the_digest_is_held_for_the_mailer_in_effect(tmp_path: Path, monkeypatch
     monkeypatch.setenv("AGENTICPM_RESEND_URL", "http://127.0.0.1:9")
 
     async def story(play: Play) -> None:
-        from agenticpm import digest
+        from agenticpm.workers import digest
 
-        await configs.put(play.stores, "digest_recipients", "a@example.com")
-        await digest.daily(play.stores.for_component("loop"))
+        await agent_settings.put(play.stores, "digest_recipients", "a@example.com")
+        await digest.make_daily_digest(play.stores.for_component("loop"))
         (mail,) = await play.actions(None)
         assert (mail.detail or {})["party"] == "the sandbox"
 
@@ -182,12 +188,12 @@ def test_why_an_action_is_not_done_is_logged_once_and_again_after_an_hour(
         del play.parties.there[Integration.jira]
         play.clock.advance(30 * 60)
         (action,) = await play.actions(project)
-        with caplog.at_level(logging.INFO, logger="agenticpm.actions"):
+        with caplog.at_level(logging.INFO, logger="agenticpm.workers.actions"):
             for _ in range(3):
                 assert (await play.execute()).waiting == [action.id]
                 play.clock.advance(5)
             assert len([each for each in caplog.records if action.id in each.message]) == 1
-            play.clock.advance(actions.LOGGED_EVERY_S)
+            play.clock.advance(actions.LOG_INTERVAL_S)
             await play.execute()
         assert len([each for each in caplog.records if action.id in each.message]) == 2
 

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agenticpm import SYSTEM, budget, configs, patterns
-from agenticpm.budget import Level
-from agenticpm.contents import ArtefactType
-from agenticpm.model import Event
-from agenticpm.tickets import Draft, Writing
-from holdfast import Stores, prepare, stores_in_memory
-from holdfast.errors import Conflict
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.domain.tickets import Draft, Writing
+from agenticpm.model import agent_settings, budget, patterns
+from agenticpm.model.budget import BudgetLevel
+from agenticpm.model.entities import Event
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_memory_stores, provision
+from holdfast.core.errors import Conflict
 
 T = TypeVar("T")
 # Nine in the evening of 4 February in Sydney.
@@ -37,16 +38,16 @@ class HandClock:
 def on_day(act: Callable[[Stores, HandClock], Awaitable[T]]) -> T:
     async def run() -> T:
         clock = HandClock(EVENING.timestamp())
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
-            await prepare(stores, SYSTEM)
-            await configs.seed(stores)
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await provision(stores, SYSTEM)
+            await agent_settings.seed(stores)
             return await act(stores, clock)
 
     return asyncio.run(run())
 
 
-async def level_of(stores: Stores) -> Level:
-    return (await budget.state(stores, await configs.read(stores))).level
+async def level_of(stores: Stores) -> BudgetLevel:
+    return (await budget.load_state(stores, await agent_settings.load(stores))).level
 
 
 async def told(stores: Stores) -> list[Event]:
@@ -58,9 +59,9 @@ async def told(stores: Stores) -> list[Event]:
 @pytest.mark.proves("AP-X20")
 def test_the_ceiling_is_the_documents_third_of_a_dollar_and_can_be_set() -> None:
     async def act(stores: Stores, clock: HandClock) -> list[Decimal]:
-        before = await budget.state(stores, await configs.read(stores))
-        await configs.put(stores, "budget_ceiling_daily_usd", "2.50")
-        after = await budget.state(stores, await configs.read(stores))
+        before = await budget.load_state(stores, await agent_settings.load(stores))
+        await agent_settings.put(stores, "budget_ceiling_daily_usd", "2.50")
+        after = await budget.load_state(stores, await agent_settings.load(stores))
         return [before.ceiling, after.ceiling]
 
     assert on_day(act) == [Decimal("0.33"), Decimal("2.50")]
@@ -68,14 +69,20 @@ def test_the_ceiling_is_the_documents_third_of_a_dollar_and_can_be_set() -> None
 
 @pytest.mark.proves("AP-X20")
 def test_the_ladder_goes_from_full_over_reduced_to_rules() -> None:
-    async def act(stores: Stores, clock: HandClock) -> list[Level]:
+    async def act(stores: Stores, clock: HandClock) -> list[BudgetLevel]:
         levels = [await level_of(stores)]
         for usd in ("0.263999", "0.000001", "0.065999", "0.000001"):
             await budget.spend(stores, Decimal(usd))
             levels.append(await level_of(stores))
         return levels
 
-    assert on_day(act) == [Level.full, Level.full, Level.reduced, Level.reduced, Level.rules]
+    assert on_day(act) == [
+        BudgetLevel.full,
+        BudgetLevel.full,
+        BudgetLevel.reduced,
+        BudgetLevel.reduced,
+        BudgetLevel.rules,
+    ]
 
 
 def test_twenty_who_pay_at_the_same_time_are_each_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +104,7 @@ def test_twenty_who_pay_at_the_same_time_are_each_counted_once(monkeypatch: pyte
         with monkeypatch.context() as patched:
             patched.setattr(Stores, "run", run_among_others)
             await asyncio.gather(*(budget.spend(stores, Decimal("0.0213")) for _ in range(20)))
-        bill = await budget.state(stores, await configs.read(stores))
+        bill = await budget.load_state(stores, await agent_settings.load(stores))
         return bill.spent, bill.calls, len(await told(stores))
 
     assert on_day(act) == (Decimal("0.426"), 20, 1)
@@ -122,7 +129,7 @@ def test_the_event_is_recorded_once_a_day_even_where_the_ceiling_is_raised_and_r
     async def act(stores: Stores, clock: HandClock) -> list[int]:
         counts = []
         for ceiling, usd in (("0.33", "0.33"), ("0.33", "0.01"), ("1", "0.10"), ("1", "0.90")):
-            await configs.put(stores, "budget_ceiling_daily_usd", ceiling)
+            await agent_settings.put(stores, "budget_ceiling_daily_usd", ceiling)
             await budget.spend(stores, Decimal(usd))
             counts.append(len(await told(stores)))
         clock.advance(24 * 3600)
@@ -149,24 +156,24 @@ def test_the_event_says_what_was_spent_of_what() -> None:
 
 
 def test_a_ceiling_of_nothing_leaves_everything_to_rules() -> None:
-    async def act(stores: Stores, clock: HandClock) -> Level:
-        await configs.put(stores, "budget_ceiling_daily_usd", 0)
+    async def act(stores: Stores, clock: HandClock) -> BudgetLevel:
+        await agent_settings.put(stores, "budget_ceiling_daily_usd", 0)
         return await level_of(stores)
 
-    assert on_day(act) is Level.rules
+    assert on_day(act) is BudgetLevel.rules
 
 
 @pytest.mark.parametrize(
     ("level", "type", "chosen"),
     [
-        (Level.full, ArtefactType.raid_log, "claude"),
-        (Level.reduced, ArtefactType.delivery_state, "claude"),
-        (Level.reduced, ArtefactType.raid_log, "rules"),
-        (Level.rules, ArtefactType.delivery_state, "rules"),
+        (BudgetLevel.full, ArtefactType.raid_log, "claude"),
+        (BudgetLevel.reduced, ArtefactType.delivery_state, "claude"),
+        (BudgetLevel.reduced, ArtefactType.raid_log, "rules"),
+        (BudgetLevel.rules, ArtefactType.delivery_state, "rules"),
     ],
 )
-def test_who_writes_follows_from_the_level(level: Level, type: ArtefactType, chosen: str) -> None:
-    assert budget.chosen_writer(level, type, Named("claude"), Named("rules")).name == chosen
+def test_who_writes_follows_from_the_level(level: BudgetLevel, type: ArtefactType, chosen: str) -> None:
+    assert budget.choose_writer(level, type, Named("claude"), Named("rules")).name == chosen
 
 
 class Named:

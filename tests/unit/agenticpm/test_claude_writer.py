@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 
-from agenticpm.claude_words import WORDS, form_of, tool_for
-from agenticpm.contents import ArtefactType, checked_content
-from agenticpm.sandbox.claude import Answer, StandInClaude, declined, failed, nonsense, said, used
+from agenticpm.demo.sandbox.claude import (
+    ClaudeSandbox,
+    ResponseBuilder,
+    build_error,
+    build_invalid_body,
+    build_refusal,
+    build_text,
+    build_tool_call,
+)
+from agenticpm.domain.contents import ArtefactType, validate_content
+from agenticpm.integrations.claude.wording import WORDINGS, build_form, build_tool
 from tests.unit.agenticpm.claude_play import (
     BACKLOG,
     BLOCKED,
@@ -32,7 +40,7 @@ def without(content: Any, *names: str) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name not in names}
 
 
-# --- a good answer -------------------------------------------------------------------------------------------
+# --- a good answer ------------------------------------------------------------------------------------------
 
 
 def test_words_of_the_model_stand_in_the_rules_draft_and_all_else_is_the_rules() -> None:
@@ -41,7 +49,7 @@ def test_words_of_the_model_stand_in_the_rules_draft_and_all_else_is_the_rules()
         "next_actions": ["Ask Sarah for the assets"],
         "milestones": [{"name": "Beta launch", "notes": "Hangs on the profile page."}],
     }
-    made, _ = draft(STATE, used(words))
+    made, _ = draft(STATE, build_tool_call(words))
     rules = by_rules(writing(STATE)).content
 
     assert made.writer == f"claude ({MODEL})"
@@ -50,7 +58,7 @@ def test_words_of_the_model_stand_in_the_rules_draft_and_all_else_is_the_rules()
     assert made.content["milestones"] == [rules["milestones"][0] | {"notes": "Hangs on the profile page."}]
     kept = ("status_summary", "next_actions", "milestones")
     assert without(made.content, *kept) == without(rules, *kept)
-    checked_content(STATE, made.content)
+    validate_content(STATE, made.content)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +75,9 @@ def test_words_of_the_model_stand_in_the_rules_draft_and_all_else_is_the_rules()
     ],
 )
 def test_of_each_artefact_the_named_words_alone_change(type: ArtefactType, words: dict[str, Any]) -> None:
-    made, _ = draft(type, used(words))
+    made, _ = draft(type, build_tool_call(words))
     rules = json.loads(json.dumps(by_rules(writing(type)).content, default=str))
-    (name, entries), *_ = [each for each in WORDS[type].lists.items() if each[0] in words]
+    (name, entries), *_ = [each for each in WORDINGS[type].lists.items() if each[0] in words]
     rules[name][0] |= words[name][0]
     if type is BACKLOG:
         rules["scope_notes"] = words["scope_notes"]
@@ -79,16 +87,18 @@ def test_of_each_artefact_the_named_words_alone_change(type: ArtefactType, words
 
 
 def test_what_it_cost_comes_with_the_draft() -> None:
-    made, claude = draft(STATE, used({"status_summary": "All well."}, tokens=400))
+    made, claude = draft(STATE, build_tool_call({"status_summary": "All well."}, tokens=400))
 
     assert made.usd > 400 * Decimal("0.50") / 1_000_000
     assert len(claude.requests) == 1
 
 
 def test_a_second_try_is_told_what_was_wrong_and_both_are_paid_for() -> None:
-    once, _ = draft(STATE, used({"status_summary": "Fine."}, tokens=100))
+    once, _ = draft(STATE, build_tool_call({"status_summary": "Fine."}, tokens=100))
     made, claude = draft(
-        STATE, used({"status_summary": 3}, tokens=100), used({"status_summary": "Fine."}, tokens=100)
+        STATE,
+        build_tool_call({"status_summary": 3}, tokens=100),
+        build_tool_call({"status_summary": "Fine."}, tokens=100),
     )
 
     assert made.writer == f"claude ({MODEL})"
@@ -104,29 +114,38 @@ def test_nobody_is_asked_about_decisions() -> None:
     assert not claude.requests
 
 
-# --- a bad one -----------------------------------------------------------------------------------------------
+# --- a bad one ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (used({"status_summary": ["a", "b"]}), "refused: status_summary: Input should be a valid string"),
-        (used({"overall_status": "green"}), "refused: overall_status: Extra inputs are not permitted"),
-        (used({"status_summary": "Fine."}, tool="mail_everyone"), "refused: it called mail_everyone"),
-        (used({"status_summary": "Fi"}, stop="max_tokens"), "refused: its answer was cut short"),
-        (declined(), "refused: it declined"),
-        (said("Here is a summary."), "refused: it called no tool"),
         (
-            used({"milestones": [{"name": "Gamma", "notes": "x"}]}),
-            "refused: milestones: the draft has no Gamma",
+            build_tool_call({"status_summary": ["a", "b"]}),
+            "refused: status_summary: Input should be a valid string",
         ),
-        (used({"status_summary": " "}), "refused: status_summary has 0 characters"),
-        (used({"status_summary": "x" * 5000}), "refused: status_summary has 5000 characters"),
-        (used({"next_actions": ["x"] * 50}), "refused: next_actions has 50 entries"),
+        (
+            build_tool_call({"overall_status": "green"}),
+            "refused: overall_status: Extra inputs are not permitted",
+        ),
+        (
+            build_tool_call({"status_summary": "Fine."}, tool="mail_everyone"),
+            "refused: it called mail_everyone",
+        ),
+        (build_tool_call({"status_summary": "Fi"}, stop="max_tokens"), "refused: its answer was cut short"),
+        (build_refusal(), "refused: it declined"),
+        (build_text("Here is a summary."), "refused: it called no tool"),
+        (
+            build_tool_call({"milestones": [{"name": "Gamma", "notes": "x"}]}),
+            "refused: milestones: the draft has no entry Gamma",
+        ),
+        (build_tool_call({"status_summary": " "}), "refused: status_summary has 0 characters"),
+        (build_tool_call({"status_summary": "x" * 5000}), "refused: status_summary has 5000 characters"),
+        (build_tool_call({"next_actions": ["x"] * 50}), "refused: next_actions has 50 entries"),
     ],
 )
 def test_an_answer_that_does_not_hold_twice_leaves_the_rules_draft_and_says_why(
-    answer: Answer, why: str
+    answer: ResponseBuilder, why: str
 ) -> None:
     made, claude = draft(STATE, answer)
 
@@ -137,18 +156,26 @@ def test_an_answer_that_does_not_hold_twice_leaves_the_rules_draft_and_says_why(
 
 
 @pytest.mark.parametrize(
-    "answer", [failed(429, retry_after="30"), failed(529), failed(500), failed(401), failed(400), nonsense()]
+    ("answer", "why"),
+    [
+        (build_error(429, retry_after="30"), "Claude is not accepting requests now"),
+        (build_error(529), "Claude is not accepting requests now"),
+        (build_error(500), "Claude is not accepting requests now"),
+        (build_error(401), "Claude refused the key"),
+        (build_error(400), "Claude refused the request"),
+        (build_invalid_body(), "Invalid answer from Claude"),
+    ],
 )
-def test_a_model_that_fails_stops_no_cycle_and_is_not_asked_twice(answer: Answer) -> None:
+def test_a_model_that_fails_stops_no_cycle_and_is_not_asked_twice(answer: ResponseBuilder, why: str) -> None:
     made, claude = draft(STATE, answer)
 
     assert made.content == by_rules(writing(STATE)).content
-    assert made.writer.startswith("rules (claude failed: Claude ")
+    assert made.writer.startswith(f"rules (claude failed: {why}")
     assert (len(claude.requests), made.usd) == (1, Decimal(0))
 
 
 def test_a_failure_after_a_paid_answer_is_still_paid_for() -> None:
-    made, _ = draft(STATE, used({"status_summary": 3}), failed(500))
+    made, _ = draft(STATE, build_tool_call({"status_summary": 3}), build_error(500))
 
     assert made.writer.startswith("rules (claude failed:")
     assert made.usd > 0
@@ -156,31 +183,38 @@ def test_a_failure_after_a_paid_answer_is_still_paid_for() -> None:
 
 def test_an_answer_that_cannot_be_read_and_says_what_was_used_is_paid_for() -> None:
     body = {"content": "words", "usage": {"input_tokens": 1000, "output_tokens": 100}}
-    made, claude = draft(STATE, nonsense(json.dumps(body)))
+    made, claude = draft(STATE, build_invalid_body(json.dumps(body)))
 
-    assert made.writer == "rules (claude refused: its answer has no content that can be read)"
+    assert made.writer == "rules (claude refused: its answer has no readable content)"
     assert made.usd == len(claude.requests) * (1000 * Decimal("0.10") + 100 * Decimal("0.50")) / 1_000_000
 
 
 def test_nobody_is_asked_before_the_pause_is_over() -> None:
-    claude = StandInClaude(answers=[failed(429, retry_after="30"), used({"status_summary": "Fine."})])
+    claude = ClaudeSandbox(
+        responses=[build_error(429, retry_after="30"), build_tool_call({"status_summary": "Fine."})]
+    )
     later = [NOW + timedelta(seconds=each) for each in (0, 29, 30)]
     made = drafts(claude, *(writing(STATE, now=each) for each in later))
 
     assert [each.writer.split(":")[0] for each in made] == [
         "rules (claude failed",
-        "rules (claude is not asked before the pause is over)",
+        "rules (claude is paused after a failure)",
         f"claude ({MODEL})",
     ]
     assert len(claude.requests) == 2
 
 
-# --- twice the same ------------------------------------------------------------------------------------------
+# --- twice the same -----------------------------------------------------------------------------------------
 
 
 def test_the_same_facts_are_not_asked_about_twice_and_the_words_stay() -> None:
-    claude = StandInClaude(answers=[used({"status_summary": "First."}), used({"status_summary": "Second."})])
-    (first,) = drafts(StandInClaude(answers=claude.answers[:1]), writing(STATE))
+    claude = ClaudeSandbox(
+        responses=[
+            build_tool_call({"status_summary": "First."}),
+            build_tool_call({"status_summary": "Second."}),
+        ]
+    )
+    (first,) = drafts(ClaudeSandbox(responses=claude.responses[:1]), writing(STATE))
     made = drafts(
         claude, writing(STATE), writing(STATE, previous=first.content, now=NOW + timedelta(minutes=15))
     )
@@ -190,7 +224,7 @@ def test_the_same_facts_are_not_asked_about_twice_and_the_words_stay() -> None:
 
 
 def test_words_that_a_person_changed_meanwhile_stay() -> None:
-    claude = StandInClaude(answers=[used({"status_summary": "First."})])
+    claude = ClaudeSandbox(responses=[build_tool_call({"status_summary": "First."})])
     by_hand = dict(by_rules(writing(STATE)).content) | {"status_summary": "Mine."}
     made = drafts(claude, writing(STATE), writing(STATE, previous=by_hand))
 
@@ -198,25 +232,32 @@ def test_words_that_a_person_changed_meanwhile_stay() -> None:
 
 
 def test_other_facts_are_asked_about_anew() -> None:
-    claude = StandInClaude(answers=[used({"status_summary": "First."}), used({"status_summary": "Second."})])
+    claude = ClaudeSandbox(
+        responses=[
+            build_tool_call({"status_summary": "First."}),
+            build_tool_call({"status_summary": "Second."}),
+        ]
+    )
     made = drafts(claude, writing(STATE), writing(STATE, ticket("MCU-143")))
 
     assert [each.content["status_summary"] for each in made] == ["First.", "Second."]
 
 
 def test_an_item_of_the_raid_log_gets_its_words_once() -> None:
-    (first,) = drafts(StandInClaude(answers=[used({})]), writing(RAID))
-    made, claude = draft(RAID, used({"items": [{"id": "R001", "mitigation": "x"}]}), previous=first.content)
+    (first,) = drafts(ClaudeSandbox(responses=[build_tool_call({})]), writing(RAID))
+    made, claude = draft(
+        RAID, build_tool_call({"items": [{"id": "R001", "mitigation": "x"}]}), previous=first.content
+    )
 
     assert (made.content, claude.requests) == (first.content, [])
 
 
-# --- what is asked -------------------------------------------------------------------------------------------
+# --- what is asked ------------------------------------------------------------------------------------------
 
 
 def test_what_is_shown_is_bounded_and_the_blocked_ticket_is_in_it() -> None:
     many = [ticket(f"MCU-{number}", description="long " * 2000) for number in range(500, 900)]
-    claude = StandInClaude()
+    claude = ClaudeSandbox()
     drafts(claude, writing(STATE, *many, BLOCKED))
 
     assert len(shown_in(claude)) < 50_000
@@ -224,7 +265,7 @@ def test_what_is_shown_is_bounded_and_the_blocked_ticket_is_in_it() -> None:
 
 
 def test_addresses_and_phone_numbers_in_tickets_do_not_leave() -> None:
-    claude = StandInClaude()
+    claude = ClaudeSandbox()
     text = "Write to joe@example.com or call +44 20 7946 0958"
     drafts(claude, writing(STATE, ticket("MCU-1", title=text, description=text, is_blocked=True)))
 
@@ -232,9 +273,9 @@ def test_addresses_and_phone_numbers_in_tickets_do_not_leave() -> None:
     assert "joe@" not in shown_in(claude) and "7946" not in shown_in(claude)
 
 
-@pytest.mark.parametrize("type", list(WORDS))
+@pytest.mark.parametrize("type", list(WORDINGS))
 def test_the_tools_form_has_the_words_and_nothing_else(type: ArtefactType) -> None:
-    words, schema = WORDS[type], tool_for(type).input_schema
+    words, schema = WORDINGS[type], build_tool(type).input_schema
 
     assert set(schema["properties"]) == {*words.texts, *words.lists}
     assert schema["additionalProperties"] is False
@@ -243,4 +284,4 @@ def test_the_tools_form_has_the_words_and_nothing_else(type: ArtefactType) -> No
         assert set(row["properties"]) == {*entries.keys, *entries.words}
         assert row["required"] == list(entries.keys)
     assert "$ref" not in json.dumps(dict(schema))
-    form_of(type).model_validate({})
+    build_form(type).model_validate({})

@@ -13,14 +13,15 @@ from typing import Any, TypeVar, get_type_hints
 
 import pytest
 
-from agenticpm import SYSTEM, configs
-from agenticpm.artefact_views import Format
-from agenticpm.commands import COMMANDS
-from agenticpm.contents import ArtefactType
-from agenticpm.model import Autonomy, Integration, ProjectStatus
-from holdfast import Explanation, Listing, Page, Stores, prepare, stores_in_memory
+from agenticpm.api.artefact_views import Format
+from agenticpm.api.commands import COMMANDS
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import agent_settings
+from agenticpm.model.entities import Autonomy, Integration, ProjectStatus
+from agenticpm.system import SYSTEM
+from holdfast import Explanation, Listing, Page, Stores, open_memory_stores, provision
 from holdfast.cli import main
-from holdfast.errors import Conflict, InvalidRequest, NotFound, NotHeld
+from holdfast.core.errors import Conflict, InvalidRequest, NotFound, NotPending
 from tests.unit.agenticpm.samples import HandClock, asked, held_mail, made_project, raid_log, refused, risk
 
 R = TypeVar("R")
@@ -46,8 +47,8 @@ class Line:
 
 def played(play: Callable[[Line], Awaitable[R]]) -> R:
     async def run() -> R:
-        async with stores_in_memory(SYSTEM, clock=HandClock()) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM, clock=HandClock()) as stores:
+            await provision(stores, SYSTEM)
             return await play(Line(stores))
 
     return asyncio.run(run())
@@ -95,7 +96,7 @@ def test_artefacts_are_put_from_a_file_compared_undone_and_exported(tmp_path: Pa
         await line("artefacts put", project, type, file, 0)
         file.write_text(json.dumps(raid_log(risk("R001"), risk("R002", "The key person leaves"))))
         await line("artefacts put", project, type, file, 1)
-        with pytest.raises(Conflict, match="is at version 2, and this was made for version 1"):
+        with pytest.raises(Conflict, match="is at version 2, but the request expects version 1"):
             await line("artefacts put", project, type, file, 1)
         diff = await line("artefacts diff", project, type)
         undone = await line("artefacts undo", project, type)
@@ -135,7 +136,7 @@ def test_events_are_listed_of_a_project_of_all_and_of_a_day() -> None:
             await made_project(line.all),
             await made_project(line.all, name="Other", source_project_key="O"),
         )
-        with pytest.raises(InvalidRequest, match="a project or for a day"):
+        with pytest.raises(InvalidRequest, match="a project or a day"):
             await line("events list", project=one.id, day=date(2026, 2, 4))
         lists = [
             await line("events list", project=one.id),
@@ -190,7 +191,7 @@ def test_actions_are_listed_edited_approved_and_cancelled() -> None:
 def test_an_action_that_was_refused_is_reopened() -> None:
     async def play(line: Line) -> tuple[Any, Any]:
         action = await held_mail(line.all, None)
-        with pytest.raises(NotHeld):
+        with pytest.raises(NotPending):
             await line("actions reopen", "global", action.id)
         await line("actions approve", "global", action.id)
         await refused(line.all, action)
@@ -205,11 +206,11 @@ def test_an_action_that_was_refused_is_reopened() -> None:
 @pytest.mark.proves("AP-44")
 def test_settings_are_set_as_they_are_typed() -> None:
     async def play(line: Line) -> tuple[Any, Any]:
-        await configs.seed(line.all)
+        await agent_settings.seed(line.all)
         await line("config set", "budget_ceiling_daily_usd", "1.5")
         hours = '{"start": "22:00", "end": "06:00", "timezone": "UTC"}'
         await line("config set", "working_hours", hours)
-        with pytest.raises(InvalidRequest, match="working_hours is no JSON object"):
+        with pytest.raises(InvalidRequest, match="Invalid working_hours: expected a JSON object"):
             await line("config set", "working_hours", "{22:00}")
         return await line("config list"), await line("agent status")
 

@@ -8,27 +8,29 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from agenticpm import SYSTEM, actions, artefacts, escalations, patterns
-from agenticpm.contents import ArtefactType
-from agenticpm.events import moment, recorded
-from agenticpm.model import ActionType, EventType, Integration, Option
-from agenticpm.patterns import HOLD
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import artefacts, escalations, patterns
+from agenticpm.model.entities import ActionType, EventType, Integration, Option
+from agenticpm.model.events import build_event_writes, get_now
+from agenticpm.model.patterns import ACTION_QUEUE
+from agenticpm.system import SYSTEM
+from agenticpm.workers import actions
 from holdfast import Pattern, Stores
 from holdfast.cli import main
-from holdfast.errors import ComponentRefused
-from holdfast.mcp import make_server
+from holdfast.core.errors import ComponentRefused
+from holdfast.mcp import build_server
 from tests.unit.agenticpm.loop_play import Play, played
 
 COMPONENTS = ("loop", "executor", "api", "agent")
-ACTS = set(HOLD.patterns.executing)
+ACTS = set(ACTION_QUEUE.patterns.execute_patterns)
 KEEPS = {patterns.create_artefact, patterns.put_artefact}
-REVIEWS = {HOLD.patterns.review}
+REVIEWS = {ACTION_QUEUE.patterns.review}
 SETTINGS = {patterns.put_config, patterns.put_integration, patterns.note_health}
 PROJECTS = {patterns.create_project, patterns.change_project, patterns.change_status}
 
 
 def writes_of(name: str) -> set[Pattern[..., Any]]:
-    return set(SYSTEM.component(name).writes)
+    return set(SYSTEM.get_component(name).writes)
 
 
 def test_the_components_are_these() -> None:
@@ -45,11 +47,11 @@ def test_only_people_change_projects_settings_and_integrations() -> None:
 
 
 def test_the_executor_keeps_no_artefact_and_puts_nothing_into_the_queue() -> None:
-    assert not (KEEPS | {HOLD.patterns.hold, patterns.create_escalation}) & writes_of("executor")
+    assert not (KEEPS | {ACTION_QUEUE.patterns.hold, patterns.create_escalation}) & writes_of("executor")
 
 
 def test_the_agent_writes_nothing_and_sees_no_credentials() -> None:
-    agent = SYSTEM.component("agent")
+    agent = SYSTEM.get_component("agent")
     assert agent.writes == ()
     assert patterns.integration_config not in agent.patterns
 
@@ -59,7 +61,7 @@ def test_what_a_component_may_not_is_refused_before_anything_happens() -> None:
         project = await play.project()
         stores = play.stores
         await stores.transact(
-            *actions.held(
+            *actions.hold(
                 stores,
                 project.id,
                 ActionType.email_sent,
@@ -76,7 +78,7 @@ def test_what_a_component_may_not_is_refused_before_anything_happens() -> None:
         with pytest.raises(ComponentRefused):
             await artefacts.update(executor, project.id, ArtefactType.raid_log, {"items": []}, 0)
         with pytest.raises(ComponentRefused):
-            await agent.transact(*recorded(agent, project.id, EventType.error, "x"))
+            await agent.transact(*build_event_writes(agent, project.id, EventType.error, "x"))
         with pytest.raises(ComponentRefused):
             await agent.run(patterns.integration_config(Integration.jira))
         with pytest.raises(ComponentRefused):
@@ -90,10 +92,10 @@ def test_what_a_component_may_not_is_refused_before_anything_happens() -> None:
 
 async def _with_question(play: Play, project_id: Any) -> Stores:
     """The agent's stores, with a question that is past its time."""
-    at = moment(play.clock)
+    at = get_now(play.clock)
     play.clock.advance(-10)
     await play.stores.transact(
-        *await escalations.escalated(
+        *await escalations.build_escalation(
             play.stores, project_id, title="x", context={}, options=[Option(option="Yes")], expires_at=at
         )
     )
@@ -103,7 +105,7 @@ async def _with_question(play: Play, project_id: Any) -> Stores:
 
 def test_the_tools_of_the_agent_are_there_and_none_of_them_writes() -> None:
     async def story(play: Play) -> None:
-        async with Client(make_server([play.stores])) as client:
+        async with Client(build_server([play.stores])) as client:
             offered = (await client.list_tools()).tools
         names = {each.name for each in offered}
         assert {"project_state", "what_waits", "why", "agent_state"} <= names

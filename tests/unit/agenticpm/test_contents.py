@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from agenticpm.contents import (
+from agenticpm.domain.contents import (
     SCHEMAS,
     ArtefactType,
     DecisionLog,
+    ObjectReference,
     RaidLog,
-    Spilled,
-    check_between,
+    check_consistency,
     check_references,
-    checked_content,
-    imported,
-    parsed,
-    plain,
-    stated,
+    format_time,
+    normalize_import,
+    parse_as,
+    to_stored,
+    validate_content,
 )
-from agenticpm.model import Artefact
+from agenticpm.model.entities import Artefact
 from tests.unit.agenticpm.sample_contents import (
     BACKLOG_SUMMARY,
     BEGAN,
@@ -45,8 +45,8 @@ STATE, RAID, DECISIONS, BACKLOG = (
 
 def refused(type: ArtefactType, path: str, value: Any) -> str:
     """Why the document's example is refused with another value in this place."""
-    with pytest.raises(ValueError, match=f"This {type} cannot be stored: ") as error:
-        checked_content(type, changed(CONTENTS[type], path, value))
+    with pytest.raises(ValueError, match=f"Invalid {type}: ") as error:
+        validate_content(type, changed(CONTENTS[type], path, value))
     return str(error.value)
 
 
@@ -56,7 +56,7 @@ def refused(type: ArtefactType, path: str, value: Any) -> str:
 @pytest.mark.proves("AP-53")
 @pytest.mark.parametrize("type", ArtefactType)
 def test_the_documents_example_passes_and_is_stored_as_it_is_written(type: ArtefactType) -> None:
-    assert plain(checked_content(type, CONTENTS[type])) == CONTENTS[type]
+    assert to_stored(validate_content(type, CONTENTS[type])) == CONTENTS[type]
 
 
 CHOICES = {
@@ -81,7 +81,7 @@ CHOICES = {
 @pytest.mark.parametrize(("type", "path"), CHOICES)
 def test_every_choice_of_the_document_passes_and_another_is_refused(type: ArtefactType, path: str) -> None:
     for choice in CHOICES[type, path]:
-        checked_content(type, changed(CONTENTS[type], path, choice))
+        validate_content(type, changed(CONTENTS[type], path, choice))
     place = path.replace(".0", "[0]")
     assert f"{place}: Input should be" in refused(type, path, "purple")
 
@@ -91,28 +91,28 @@ def test_every_choice_of_the_document_passes_and_another_is_refused(type: Artefa
 def test_a_field_that_is_missing_is_named(type: ArtefactType) -> None:
     for name in CONTENTS[type]:
         without = {key: value for key, value in CONTENTS[type].items() if key != name}
-        with pytest.raises(ValueError, match=f"This {type} cannot be stored: {name}: is missing: add it"):
-            checked_content(type, without)
+        with pytest.raises(ValueError, match=f"Invalid {type}: {name}: is missing: add it"):
+            validate_content(type, without)
 
 
 @pytest.mark.proves("AP-28")
 @pytest.mark.parametrize("type", ArtefactType)
 def test_a_field_that_the_schema_does_not_have_is_refused(type: ArtefactType) -> None:
     with pytest.raises(ValueError, match="mood: is not in the schema: leave it out"):
-        checked_content(type, CONTENTS[type] | {"mood": "good"})
+        validate_content(type, CONTENTS[type] | {"mood": "good"})
 
 
 def test_many_faults_are_told_in_short() -> None:
     with pytest.raises(ValueError, match=r"items\[0\].id: .*; and 10 more"):
-        checked_content(RAID, {"items": [{"id": "X"}]})
+        validate_content(RAID, {"items": [{"id": "X"}]})
 
 
 @pytest.mark.proves("AP-54")
 def test_counts_by_status_and_by_priority_sum_to_the_total() -> None:
-    assert "summary: by_status sums to 46 and total_items is 47" in refused(
+    assert "summary: by_status sums to 46, but total_items is 47" in refused(
         BACKLOG, "summary.by_status.to_do", 21
     )
-    assert "summary: by_priority sums to 48 and total_items is 47" in refused(
+    assert "summary: by_priority sums to 48, but total_items is 47" in refused(
         BACKLOG, "summary.by_priority.low", 11
     )
 
@@ -120,13 +120,13 @@ def test_counts_by_status_and_by_priority_sum_to_the_total() -> None:
 @pytest.mark.proves("AP-54")
 def test_the_parts_of_a_sprint_are_not_more_than_the_whole() -> None:
     why = refused(STATE, "current_sprint.progress.completed_points", Decimal("21.5"))
-    assert "current_sprint.progress: completed, in progress and blocked are 34.5 points of 34" in why
-    checked_content(STATE, changed(DELIVERY_STATE, "current_sprint.progress.completed_points", 3))
+    assert "current_sprint.progress: completed, in progress and blocked sum to 34.5 of 34" in why
+    validate_content(STATE, changed(DELIVERY_STATE, "current_sprint.progress.completed_points", 3))
 
 
 @pytest.mark.proves("AP-54")
 def test_open_blockers_are_as_many_as_there_are() -> None:
-    assert "key_metrics.open_blockers is 2 and there are 1 blockers" in refused(
+    assert "key_metrics.open_blockers is 2, but there are 1 blockers" in refused(
         STATE, "key_metrics.open_blockers", 2
     )
 
@@ -144,7 +144,7 @@ def test_open_blockers_are_as_many_as_there_are() -> None:
 def test_ids_have_their_letter_and_three_digits_or_more(
     type: ArtefactType, path: str, good: str, bad: list[Any]
 ) -> None:
-    checked_content(type, changed(CONTENTS[type], path, good))
+    validate_content(type, changed(CONTENTS[type], path, good))
     for each in bad:
         assert "pattern" in (why := refused(type, path, each)) or "valid string" in why
 
@@ -161,20 +161,20 @@ def test_a_blocker_stands_once() -> None:
         changed(DELIVERY_STATE, "blockers", DELIVERY_STATE["blockers"] * 2), "key_metrics.open_blockers", 2
     )
     with pytest.raises(ValueError, match="blockers has the id B001 more than once"):
-        checked_content(STATE, twice)
+        validate_content(STATE, twice)
 
 
 @pytest.mark.proves("AP-54")
 def test_a_decision_is_one_of_the_options_that_were_considered() -> None:
     why = refused(DECISIONS, "decisions.0.decision", "Cancel it")
-    assert "the decision 'Cancel it' is none of options_considered (Delay to mid-April, Rush" in why
-    assert "there are none" in refused(DECISIONS, "decisions.0.options_considered", [])
+    assert "the decision 'Cancel it' is not in options_considered (Delay to mid-April, Rush" in why
+    assert "options_considered (none)" in refused(DECISIONS, "decisions.0.options_considered", [])
 
 
 @pytest.mark.proves("AP-54")
 @pytest.mark.parametrize("good", ["2026-02-03T00:00:00Z", "2026-02-03T00:00:00.123Z"])
 def test_a_time_is_kept_in_seconds_or_thousandths_with_z(good: str) -> None:
-    kept = plain(checked_content(BACKLOG, changed(BACKLOG_SUMMARY, "last_synced", good)))
+    kept = to_stored(validate_content(BACKLOG, changed(BACKLOG_SUMMARY, "last_synced", good)))
     assert kept["last_synced"] == good
 
 
@@ -202,8 +202,10 @@ def test_a_time_of_any_other_form_or_zone_is_refused(bad: Any) -> None:
 
 
 def test_a_time_of_another_zone_is_stated_in_utc() -> None:
-    assert stated(datetime(2026, 2, 3, 11, tzinfo=timezone(timedelta(hours=11)))) == "2026-02-03T00:00:00Z"
-    assert stated(datetime(2026, 2, 3, 0, 0, 0, 12_345, tzinfo=UTC)) == "2026-02-03T00:00:00.012Z"
+    assert (
+        format_time(datetime(2026, 2, 3, 11, tzinfo=timezone(timedelta(hours=11)))) == "2026-02-03T00:00:00Z"
+    )
+    assert format_time(datetime(2026, 2, 3, 0, 0, 0, 12_345, tzinfo=UTC)) == "2026-02-03T00:00:00.012Z"
 
 
 @pytest.mark.proves("AP-54")
@@ -217,19 +219,19 @@ def test_a_sprint_does_not_end_before_it_starts() -> None:
 @pytest.mark.parametrize("status", ["resolved", "closed"])
 def test_what_is_over_has_a_resolution_and_its_date(status: str) -> None:
     over = {"status": status, "resolution": "Migrated", "resolved_date": "2026-02-03T00:00:00Z"}
-    checked_content(RAID, raid_log("R001", **over))
-    for missing, why in (("resolved_date", "needs resolved_date"), ("resolution", "needs a resolution")):
+    validate_content(RAID, raid_log("R001", **over))
+    for missing, why in (("resolved_date", "needs a resolved_date"), ("resolution", "needs a resolution")):
         with pytest.raises(ValueError, match=why):
-            checked_content(RAID, raid_log("R001", **over | {missing: None}))
+            validate_content(RAID, raid_log("R001", **over | {missing: None}))
     with pytest.raises(ValueError, match="resolved_date is before raised_date"):
-        checked_content(RAID, raid_log("R001", **over | {"resolved_date": "2026-01-14T00:00:00Z"}))
+        validate_content(RAID, raid_log("R001", **over | {"resolved_date": "2026-01-14T00:00:00Z"}))
 
 
 @pytest.mark.proves("AP-51")
 @pytest.mark.parametrize("status", ["open", "mitigating", "accepted"])
 def test_what_is_not_over_has_no_date_of_its_end(status: str) -> None:
-    with pytest.raises(ValueError, match=f"status {status} has no resolved_date"):
-        checked_content(RAID, raid_log("R001", status=status, resolved_date="2026-02-03T00:00:00Z"))
+    with pytest.raises(ValueError, match=f"status {status} allows no resolved_date"):
+        validate_content(RAID, raid_log("R001", status=status, resolved_date="2026-02-03T00:00:00Z"))
 
 
 @pytest.mark.proves("AP-28")
@@ -244,7 +246,7 @@ def test_an_amount_is_a_number_that_a_table_can_hold(bad: Any) -> None:
 
 
 def test_numbers_are_stored_without_binary_fractions() -> None:
-    kept = plain(checked_content(STATE, changed(DELIVERY_STATE, "key_metrics.avg_cycle_time_days", 4.2)))
+    kept = to_stored(validate_content(STATE, changed(DELIVERY_STATE, "key_metrics.avg_cycle_time_days", 4.2)))
     assert kept["key_metrics"]["avg_cycle_time_days"] == Decimal("4.2")
     assert isinstance(kept["current_sprint"]["progress"]["total_points"], int)
 
@@ -259,18 +261,18 @@ def test_numbers_are_stored_without_binary_fractions() -> None:
     ],
 )
 def test_what_a_tracker_may_not_know_can_be_null(type: ArtefactType, path: str) -> None:
-    checked_content(type, changed(CONTENTS[type], path, None))
+    validate_content(type, changed(CONTENTS[type], path, None))
 
 
-# --- between artefacts -------------------------------------------------------------------------------------------
+# --- between artefacts --------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-54")
 def test_a_decision_names_only_items_that_the_raid_log_has() -> None:
-    decisions = parsed(DecisionLog, DECISION_LOG)
-    check_references(decisions, parsed(RaidLog, RAID_LOG))
+    decisions = parse_as(DecisionLog, DECISION_LOG)
+    check_references(decisions, parse_as(RaidLog, RAID_LOG))
     with pytest.raises(ValueError, match="The decision D001 names R001, which the RAID log does not have"):
-        check_references(decisions, parsed(RaidLog, raid_log("R002")))
+        check_references(decisions, parse_as(RaidLog, raid_log("R002")))
 
 
 @pytest.mark.proves("AP-54")
@@ -283,27 +285,27 @@ def test_active_risks_are_those_of_the_raid_log_that_are_open_or_mitigating() ->
         *raid_log("R005", status="accepted")["items"],
         *raid_log("R006", **over)["items"],
     ]
-    check_between({STATE: DELIVERY_STATE, RAID: {"items": items}, DECISIONS: DECISION_LOG})
-    with pytest.raises(ValueError, match="active_risks is 3, and the RAID log has 2"):
-        check_between({STATE: DELIVERY_STATE, RAID: {"items": items[1:]}})
+    check_consistency({STATE: DELIVERY_STATE, RAID: {"items": items}, DECISIONS: DECISION_LOG})
+    with pytest.raises(ValueError, match="active_risks is 3, but the RAID log has 2"):
+        check_consistency({STATE: DELIVERY_STATE, RAID: {"items": items[1:]}})
 
 
 def test_what_is_not_known_is_not_compared() -> None:
-    check_between({STATE: DELIVERY_STATE, DECISIONS: DECISION_LOG})
-    check_between({RAID: {"items": []}, BACKLOG: BACKLOG_SUMMARY})
+    check_consistency({STATE: DELIVERY_STATE, DECISIONS: DECISION_LOG})
+    check_consistency({RAID: {"items": []}, BACKLOG: BACKLOG_SUMMARY})
 
 
-# --- as items ----------------------------------------------------------------------------------------------------
+# --- as items -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X18")
 def test_a_content_that_stands_elsewhere_passes_as_such() -> None:
     spilled = {"$object": "a" * 64, "bytes": 400_000}
-    assert isinstance(checked_content(RAID, spilled), Spilled)
-    assert plain(checked_content(RAID, spilled)) == spilled
+    assert isinstance(validate_content(RAID, spilled), ObjectReference)
+    assert to_stored(validate_content(RAID, spilled)) == spilled
     for bad in ({"$object": "a" * 63, "bytes": 1}, {"$object": "a" * 64}, spilled | {"items": []}):
-        with pytest.raises(ValueError, match="cannot be stored"):
-            checked_content(RAID, bad)
+        with pytest.raises(ValueError, match="Invalid"):
+            validate_content(RAID, bad)
 
 
 @pytest.mark.proves("AP-28")
@@ -323,13 +325,13 @@ def test_no_artefact_is_made_with_a_content_that_breaks_its_schema() -> None:
 def test_an_import_takes_both_names_of_the_version_before_and_stores_one() -> None:
     item = {"version": 2, "content": RAID_LOG}
     for name in ("previous_version", "previousVersion"):
-        taken = imported({**item, name: {"items": []}})
+        taken = normalize_import({**item, name: {"items": []}})
         assert taken == {**item, "previousVersion": {"items": []}}
-    assert imported(item) == item
+    assert normalize_import(item) == item
     both: dict[str, Any] = {"previous_version": {"items": []}, "previousVersion": {"items": []}}
-    assert imported(item | both) == {**item, "previousVersion": {"items": []}}
-    with pytest.raises(ValueError, match="they differ"):
-        imported(item | both | {"previousVersion": RAID_LOG})
+    assert normalize_import(item | both) == {**item, "previousVersion": {"items": []}}
+    with pytest.raises(ValueError, match="with different values"):
+        normalize_import(item | both | {"previousVersion": RAID_LOG})
 
 
 @pytest.mark.proves("AP-X3")
@@ -338,7 +340,7 @@ def test_an_imported_item_is_read_as_an_artefact() -> None:
         id=PROJECT, project_id=PROJECT, type=RAID, content=RAID_LOG, created_at=BEGAN, updated_at=BEGAN
     )
     item: dict[str, Any] = {**made.to_item(), "previous_version": {"items": []}}
-    read = Artefact.from_item(imported(item))
+    read = Artefact.from_item(normalize_import(item))
     assert read.previous_version == {"items": []}
     assert read.to_item()["previousVersion"] == {"items": []}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agenticpm.contents import ArtefactType, checked_content
-from agenticpm.signals import detect, mail_signals
-from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import (
+from agenticpm.domain.contents import ArtefactType, validate_content
+from agenticpm.domain.signals import detect, detect_mail_signals
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import (
     EARLIEST,
     LATEST,
     FieldChange,
@@ -23,9 +23,9 @@ from agenticpm.tickets import (
     Stage,
     Writing,
 )
-from agenticpm.writing.backlog_summary import backlog_summary
-from agenticpm.writing.delivery_state import delivery_state
-from agenticpm.writing.raid_log import raid_log
+from agenticpm.domain.writers.backlog_summary import build_backlog_summary
+from agenticpm.domain.writers.delivery_state import build_delivery_state
+from agenticpm.domain.writers.raid_log import build_raid_log
 from tests.unit.agenticpm.sample_snapshots import NOW, item, snapshot, ticket
 
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
@@ -67,20 +67,20 @@ def test_signals_and_artefacts_are_made_whatever_the_dates(first: datetime, seco
     change = FieldChange(id="1", ticket="MCU-1", field="Sprint", after="12", at=first)
     log = {"items": [item(due_date="9999-12-31T23:59:59Z", raised_date="0001-01-01T00:00:00Z")]}
     seen, signals = detect(
-        snapshot(), after, [change], raid_log=log, now=NOW, thresholds=Thresholds(), most=99
+        snapshot(), after, [change], raid_log=log, now=NOW, thresholds=Thresholds(), limit=99
     )
     assert "blocked:MCU-1" in [each.key for each in signals]
     assert Snapshot.model_validate_json(seen.model_dump_json(exclude_defaults=True)) == seen
     mail = MailMessage(id="m-1", subject="MCU-1 is late", received_at=first)
-    seen, _ = mail_signals(seen, MailPage(messages=(mail,), checkpoint="c"), "MCU", NOW)
+    seen, _ = detect_mail_signals(seen, MailPage(messages=(mail,), checkpoint="c"), "MCU", NOW)
     for type, write in (
-        ("raid_log", raid_log),
-        ("delivery_state", delivery_state),
-        ("backlog_summary", backlog_summary),
+        ("raid_log", build_raid_log),
+        ("delivery_state", build_delivery_state),
+        ("backlog_summary", build_backlog_summary),
     ):
         previous = log if type == "raid_log" else None
         writing = Writing(type=type, previous=previous, snapshot=seen, signals=(), raid_log=None, now=NOW)
-        checked_content(ArtefactType(type), write(writing, Thresholds()))
+        validate_content(ArtefactType(type), write(writing, Thresholds()))
 
 
 def test_a_date_beyond_the_bounds_is_taken_as_the_bound_and_any_other_as_it_is() -> None:

@@ -7,16 +7,18 @@ from decimal import Decimal
 
 import pytest
 
-from agenticpm import SYSTEM, budget, configs, digest, patterns
-from agenticpm.model import Event
-from holdfast.model.writes import Delete
+from agenticpm.model import agent_settings, budget, patterns
+from agenticpm.model.entities import Event
+from agenticpm.system import SYSTEM
+from agenticpm.workers import digest
+from holdfast.model.entities.writes import Delete
 from tests.unit.agenticpm.loop_play import Play, played
 
 DAY_S = 86400.0
 
 
 async def daily(play: Play) -> digest.Digest | None:
-    return await digest.daily(play.stores.for_component("loop"))
+    return await digest.make_daily_digest(play.stores.for_component("loop"))
 
 
 async def told(play: Play, type: str) -> list[Event]:
@@ -53,7 +55,7 @@ def test_it_comes_when_work_begins_and_not_at_night() -> None:
 
 def test_of_several_instances_at_once_one_makes_it() -> None:
     async def story(play: Play) -> None:
-        await configs.put(play.stores, "digest_recipients", "sponsor@example.com")
+        await agent_settings.put(play.stores, "digest_recipients", "sponsor@example.com")
         made = await asyncio.gather(*(daily(play) for _ in range(4)))
         assert len([each for each in made if each is not None]) == 1
         assert len(await told(play, "digest_prepared")) == 1
@@ -75,8 +77,8 @@ def test_it_says_what_happened_what_waits_and_what_was_spent() -> None:
         assert f"{project.name}: amber" in lines or f"{project.name}: red" in lines
         assert "1 signals, 0 actions, 0 errors" in lines
         assert "- MCU-1 (Work on MCU-1) is blocked" in lines
-        assert "Questions that wait for you: 0" in lines
-        assert "Held, to be done unless you stop it: 1" in lines
+        assert "Pending questions: 0" in lines
+        assert "Held actions, executed unless you cancel them: 1" in lines
         assert "Spent today: 0.11 of 0.33 dollars" in lines
         assert any(each.startswith("Stored: ") and each.endswith("of 120 MB projected") for each in lines)
         (event,) = await told(play, "digest_prepared")
@@ -99,7 +101,7 @@ def test_what_is_older_than_a_day_is_not_in_it() -> None:
 
 def test_the_mail_of_it_is_held_and_can_be_sent_once() -> None:
     async def story(play: Play) -> None:
-        await configs.put(play.stores, "digest_recipients", "a@example.com, b@example.com")
+        await agent_settings.put(play.stores, "digest_recipients", "a@example.com, b@example.com")
         made = await daily(play)
         assert made is not None
         assert (await play.execute()).done == []
@@ -141,7 +143,7 @@ def test_people_are_warned_before_what_is_stored_passes_what_was_projected(
 def test_no_pattern_of_any_component_deletes() -> None:
     for component in SYSTEM.components:
         for pattern in (*component.reads, *component.writes):
-            operation = pattern.example()
+            operation = pattern.build_example()
             parts = (operation, *(operation.parts or ()))
             assert not [each for each in parts if isinstance(each, Delete) or "Delete" in type(each).__name__]
 

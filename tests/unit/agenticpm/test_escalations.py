@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agenticpm import artefacts, patterns
-from agenticpm.contents import ArtefactType
-from agenticpm.escalations import ATTEMPTS_MAX, decide, escalated, expire_due, of_project
-from agenticpm.model import Artefact, Escalation, EscalationStatus, Event, ProjectId
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import artefacts, patterns
+from agenticpm.model.entities import Artefact, Escalation, EscalationStatus, Event, ProjectId
+from agenticpm.model.escalations import MAX_ATTEMPTS, build_escalation, decide, expire_due, list_of_project
 from holdfast import Stores
-from holdfast.errors import Conflict, InvalidRequest, NotFound, RetryLater, TransactionCancelled
+from holdfast.core.errors import Conflict, InvalidRequest, NotFound, RetryLater, TransactionCancelled
 from tests.unit.agenticpm.sample_contents import BEGAN, DECISION_LOG, PROJECT, RAID_LOG, HandClock, tell
 from tests.unit.agenticpm.sample_questions import OPTIONS, ask
 
@@ -37,7 +37,7 @@ async def decision_log(stores: Stores) -> Artefact | None:
 
 async def decisions(stores: Stores) -> list[dict[str, Any]]:
     log = await decision_log(stores)
-    return [] if log is None else list((await artefacts.content_of(stores, log))["decisions"])
+    return [] if log is None else list((await artefacts.load_content(stores, log))["decisions"])
 
 
 async def events(stores: Stores, type: str) -> list[Event]:
@@ -45,7 +45,7 @@ async def events(stores: Stores, type: str) -> list[Event]:
     return [each for each in found if each.event_type == type]
 
 
-# --- asked -------------------------------------------------------------------------------------------------------
+# --- asked --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-20")
@@ -84,20 +84,20 @@ def test_a_question_is_kept_as_the_document_has_it() -> None:
     ("changes", "why"),
     [
         ({"title": "  "}, "needs a title"),
-        ({"options": []}, "has options"),
+        ({"options": []}, "needs options"),
         ({"options": [{"option": " "}]}, "has no name"),
-        ({"options": [OPTIONS[0], OPTIONS[0]]}, "a name of its own"),
+        ({"options": [OPTIONS[0], OPTIONS[0]]}, "unique names"),
         ({"options": [{"option": "Delay", "pros": "Lower risk"}]}, "valid list"),
         ({"options": [{"pros": []}]}, "required"),
-        ({"recommendation": "Cancel"}, r"'Cancel' is none of its options \(Delay, Rush\)"),
-        ({"expires_at": BEGAN}, "before it is asked"),
+        ({"recommendation": "Cancel"}, r"'Cancel' is not one of its options \(Delay, Rush\)"),
+        ({"expires_at": BEGAN}, "expected a future time"),
     ],
 )
 def test_a_question_that_nobody_could_decide_is_refused(changes: dict[str, Any], why: str) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         with pytest.raises(InvalidRequest, match=why):
             await ask(stores, **changes)
-        assert await of_project(stores, PROJECT) == []
+        assert await list_of_project(stores, PROJECT) == []
 
     tell(story)
 
@@ -134,16 +134,18 @@ def test_a_question_of_another_project_is_left_alone() -> None:
 def test_a_question_that_was_decided_while_it_was_to_be_replaced_stays_decided() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         first = await ask(stores, subject="beta")
-        writes = await escalated(stores, PROJECT, title="Again", context={}, options=OPTIONS, subject="beta")
+        writes = await build_escalation(
+            stores, PROJECT, title="Again", context={}, options=OPTIONS, subject="beta"
+        )
         await decide(stores, PROJECT, first.id, "Delay")
         with pytest.raises(TransactionCancelled):
             await stores.transact(*writes)
-        assert [each.status for each in await of_project(stores, PROJECT)] == [EscalationStatus.decided]
+        assert [each.status for each in await list_of_project(stores, PROJECT)] == [EscalationStatus.decided]
 
     tell(story)
 
 
-# --- decided -----------------------------------------------------------------------------------------------------
+# --- decided ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-21")
@@ -173,7 +175,7 @@ def test_a_decision_sets_status_choice_time_and_index_and_leaves_its_place_in_ti
 def test_a_decision_stands_in_the_decision_log_in_the_same_transaction() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         asked = await ask(stores)
-        with stores.metered() as meter:
+        with stores.meter_usage() as meter:
             await decide(stores, PROJECT, asked.id, "Rush", "we can staff it", by="Damien")
         writes = [each for each in meter.usages if each.operation == "TransactWriteItems"]
         assert len(writes) == 1
@@ -296,13 +298,13 @@ def test_a_log_that_is_always_written_by_others_leaves_the_question_pending(
             log = await decision_log(stores)
             entry = {**DECISION_LOG["decisions"][0], "id": f"D{overtaken:03}", "related_raid_items": []}
             content = {"decisions": [entry]}
-            await transact(*await artefacts.updated(stores, PROJECT, LOG, content, seen=log))
+            await transact(*await artefacts.build_update(stores, PROJECT, LOG, content, seen=log))
             await transact(*writes, token=token)
 
         monkeypatch.setattr(stores, "transact", overtaking)
         with pytest.raises(RetryLater, match="nothing was decided"):
             await decide(stores, PROJECT, asked.id, "Delay")
-        assert overtaken == ATTEMPTS_MAX
+        assert overtaken == MAX_ATTEMPTS
         assert (await kept(stores, asked)).status is EscalationStatus.pending
 
     tell(story)
@@ -311,9 +313,9 @@ def test_a_log_that_is_always_written_by_others_leaves_the_question_pending(
 def test_what_is_none_of_the_options_cannot_be_chosen() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         asked = await ask(stores)
-        with pytest.raises(InvalidRequest, match=r"'delay' is none of the options.*: Delay, Rush"):
+        with pytest.raises(InvalidRequest, match=r"Invalid decision 'delay'.*: expected one of Delay, Rush"):
             await decide(stores, PROJECT, asked.id, "delay")
-        with pytest.raises(InvalidRequest, match="say who made it"):
+        with pytest.raises(InvalidRequest, match="the person who made it"):
             await decide(stores, PROJECT, asked.id, "Delay", by=" ")
         assert await kept(stores, asked) == asked
         assert await decision_log(stores) is None
@@ -324,9 +326,9 @@ def test_what_is_none_of_the_options_cannot_be_chosen() -> None:
 def test_a_question_that_is_not_there_cannot_be_decided() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         asked = await ask(stores)
-        with pytest.raises(NotFound, match="has no escalation"):
+        with pytest.raises(NotFound, match="Escalation .* not found"):
             await decide(stores, OTHER, asked.id, "Delay")
-        with pytest.raises(InvalidRequest, match="it is a UUID"):
+        with pytest.raises(InvalidRequest, match="expected a UUID"):
             await decide(stores, PROJECT, "nonsense", "Delay")
 
     tell(story)
@@ -336,20 +338,22 @@ def test_a_question_that_was_replaced_cannot_be_decided() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         first = await ask(stores, subject="beta")
         second = await ask(stores, subject="beta")
-        with pytest.raises(Conflict, match=f"is superseded and cannot be decided: {second.id} is asked"):
+        with pytest.raises(
+            Conflict, match=f"is superseded and cannot be decided: it is superseded by {second.id}"
+        ):
             await decide(stores, PROJECT, first.id, "Delay")
 
     tell(story)
 
 
-# --- lapsed, listed ----------------------------------------------------------------------------------------------
+# --- lapsed, listed -----------------------------------------------------------------------------------------
 
 
 def test_what_is_past_its_time_cannot_be_decided_though_no_sweep_has_come() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         asked = await ask(stores, expires_at=BEGAN + timedelta(hours=1))
         clock.seconds += 3600
-        with pytest.raises(Conflict, match="lapsed at 2026-02-04T02:00:00Z"):
+        with pytest.raises(Conflict, match="expired at 2026-02-04T02:00:00Z"):
             await decide(stores, PROJECT, asked.id, "Delay")
         assert (await kept(stores, asked)).status is EscalationStatus.pending
         assert await expire_due(stores) == 1
@@ -388,6 +392,6 @@ def test_the_questions_of_a_project_come_by_time() -> None:
             asked.append(await ask(stores))
             clock.seconds += 1
         await ask(stores, OTHER)
-        assert [each.id for each in await of_project(stores, PROJECT)] == [each.id for each in asked]
+        assert [each.id for each in await list_of_project(stores, PROJECT)] == [each.id for each in asked]
 
     tell(story)

@@ -12,8 +12,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from agenticpm.contents import ArtefactType
-from agenticpm.exporting import to_confluence, to_csv, to_markdown
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.domain.exports import to_confluence, to_csv, to_markdown
 from tests.unit.agenticpm.sample_contents import BACKLOG_SUMMARY, CONTENTS, DELIVERY_STATE, changed, raid_log
 
 RAID, BACKLOG = ArtefactType.raid_log, ArtefactType.backlog_summary
@@ -130,7 +130,7 @@ def test_what_would_hide_or_turn_around_a_text_is_left_out() -> None:
     assert cells(page)[1] == "safegnp.exe"
 
 
-# --- CSV ---------------------------------------------------------------------------------------------------------
+# --- CSV ----------------------------------------------------------------------------------------------------
 
 
 def read(text: str) -> list[list[str]]:
@@ -179,11 +179,11 @@ def test_a_cell_does_not_start_a_formula(start: str) -> None:
 @pytest.mark.parametrize("type", ArtefactType)
 def test_what_breaks_its_schema_is_not_exported(type: ArtefactType) -> None:
     for export in (to_markdown, to_csv, to_confluence):
-        with pytest.raises(ValueError, match="cannot be stored"):
+        with pytest.raises(ValueError, match="Invalid"):
             export(type, {"nonsense": 1})
 
 
-# --- Confluence --------------------------------------------------------------------------------------------------
+# --- Confluence ---------------------------------------------------------------------------------------------
 
 
 def as_xml(body: str) -> ElementTree.Element:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenticpm import artefacts, escalations, patterns
-from agenticpm.contents import ArtefactType, checked_content, free_ids, next_id
-from agenticpm.model import EscalationStatus
-from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import Writing
-from agenticpm.writing.delivery_state import delivery_state
-from agenticpm.writing.raid_log import raid_log
+from agenticpm.domain.contents import ArtefactType, get_next_id, iter_free_ids, validate_content
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import Writing
+from agenticpm.domain.writers.delivery_state import build_delivery_state
+from agenticpm.domain.writers.raid_log import build_raid_log
+from agenticpm.model import artefacts, escalations, patterns
+from agenticpm.model.entities import EscalationStatus
 from tests.unit.agenticpm.loop_play import Play, played
 from tests.unit.agenticpm.sample_snapshots import NOW, item, snapshot, ticket
 
@@ -34,14 +34,14 @@ from tests.unit.agenticpm.sample_snapshots import NOW, item, snapshot, ticket
 def test_the_next_id_is_after_the_highest_or_the_lowest_that_is_free(
     taken: list[str], following: str
 ) -> None:
-    assert next_id("R", taken) == following
+    assert get_next_id("R", taken) == following
 
 
 @given(st.lists(st.integers(0, 999_999).map(lambda number: f"B{number:03d}"), max_size=20), st.integers(1, 5))
 def test_ids_in_a_row_differ_from_each_other_and_from_those_taken_and_can_be_stored(
     taken: list[str], wanted: int
 ) -> None:
-    ids = free_ids("B", taken)
+    ids = iter_free_ids("B", taken)
     given_ids = [next(ids) for _ in range(wanted)]
     assert len({*given_ids, *taken}) == wanted + len(set(taken))
     assert all(re.fullmatch(r"B[0-9]{3,6}", each) for each in given_ids)
@@ -50,7 +50,7 @@ def test_ids_in_a_row_differ_from_each_other_and_from_those_taken_and_can_be_sto
 @pytest.mark.parametrize("id", ["R1234567", "R12", "R999999999"])
 def test_an_id_of_other_than_three_to_six_digits_is_refused(id: str) -> None:
     with pytest.raises(ValueError, match=r"items\[0\]\.id"):
-        checked_content(ArtefactType.raid_log, {"items": [item(id)]})
+        validate_content(ArtefactType.raid_log, {"items": [item(id)]})
 
 
 def writing(type: str, previous: dict[str, Any] | None) -> Writing:
@@ -59,27 +59,27 @@ def writing(type: str, previous: dict[str, Any] | None) -> Writing:
 
 
 def test_a_raid_log_in_which_a_person_gave_the_highest_id_is_written_on() -> None:
-    log = raid_log(writing("raid_log", {"items": [item("R999999"), item("R002")]}), Thresholds())
+    log = build_raid_log(writing("raid_log", {"items": [item("R999999"), item("R002")]}), Thresholds())
     assert [each["id"] for each in log["items"]] == ["R999999", "R002", "R001", "R003", "R004"]
-    checked_content(ArtefactType.raid_log, log)
+    validate_content(ArtefactType.raid_log, log)
 
 
 def test_a_delivery_state_in_which_a_person_gave_the_highest_id_is_written_on() -> None:
-    state = delivery_state(writing("delivery_state", None), Thresholds())
+    state = build_delivery_state(writing("delivery_state", None), Thresholds())
     own = state["blockers"][0] | {"id": "B999999", "source_ticket": None}
     metrics = state["key_metrics"] | {"open_blockers": 1}
     previous = state | {"blockers": [own], "key_metrics": metrics}
-    after = delivery_state(writing("delivery_state", previous), Thresholds())
+    after = build_delivery_state(writing("delivery_state", previous), Thresholds())
     assert [each["id"] for each in after["blockers"]] == ["B001", "B002", "B003", "B999999"]
-    checked_content(ArtefactType.delivery_state, after)
+    validate_content(ArtefactType.delivery_state, after)
 
 
 def test_the_id_of_a_blocker_that_the_state_before_shows_is_not_given_anew() -> None:
-    state = delivery_state(writing("delivery_state", None), Thresholds())
+    state = build_delivery_state(writing("delivery_state", None), Thresholds())
     other = writing("delivery_state", state).model_copy(
         update={"snapshot": snapshot(ticket("MCU-9", is_blocked=True))}
     )
-    assert [each["id"] for each in delivery_state(other, Thresholds())["blockers"]] == ["B004"]
+    assert [each["id"] for each in build_delivery_state(other, Thresholds())["blockers"]] == ["B004"]
 
 
 def test_a_decision_can_be_made_where_a_person_gave_the_highest_id() -> None:
@@ -100,11 +100,11 @@ def test_a_decision_can_be_made_where_a_person_gave_the_highest_id() -> None:
         await artefacts.update(
             play.stores, project.id, ArtefactType.decision_log, {"decisions": [decision]}, 0
         )
-        writes = await escalations.escalated(
+        writes = await escalations.build_escalation(
             play.stores, project.id, title="Which date", context={}, options=[{"option": "May"}]
         )
         await play.stores.transact(*writes)
-        (asked,) = await escalations.of_project(play.stores, project.id)
+        (asked,) = await escalations.list_of_project(play.stores, project.id)
         decided = await escalations.decide(play.stores, project.id, asked.id, "May")
         assert decided.status is EscalationStatus.decided
         log = await play.stores.run(patterns.artefact(project.id, ArtefactType.decision_log))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agenticpm import patterns
-from agenticpm.contents import ArtefactType
-from agenticpm.importing import import_artefact
-from holdfast.errors import Conflict, InvalidRequest, NotFound
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import patterns
+from agenticpm.model.artefact_import import import_artefact
+from holdfast.core.errors import Conflict, InvalidRequest, NotFound
 from tests.unit.agenticpm.loop_play import Play, played
 
 ITEM: dict[str, Any] = {"type": "raid_log", "content": {"items": []}, "version": 4}
@@ -43,7 +43,7 @@ def test_the_version_before_is_read_under_both_names_and_kept_under_one(name: st
 def test_what_breaks_its_schema_is_refused_and_nothing_is_kept(broken: dict[str, Any]) -> None:
     async def story(play: Play) -> None:
         project = await play.project()
-        with pytest.raises(InvalidRequest, match="cannot be imported"):
+        with pytest.raises(InvalidRequest, match="Invalid artefact"):
             await import_artefact(play.stores, project.id, ITEM | broken)
         assert await play.stores.run(patterns.artefact(project.id, ArtefactType.raid_log)) is None
 

@@ -12,15 +12,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agenticpm import SYSTEM, integrations, patterns
-from agenticpm.integrations import Checked, IntegrationState
-from agenticpm.model import EventType, Integration, IntegrationConfig, IntegrationStatus
-from agenticpm.tickets import Health
-from holdfast import Stores, open_cipher, open_stores, prepare, stores_in_memory
-from holdfast.errors import ConditionFailed, InvalidRequest, NotFound, PartyFailed
+from agenticpm.domain.tickets import Health
+from agenticpm.model import integration_settings, patterns
+from agenticpm.model.entities import EventType, Integration, IntegrationConfig, IntegrationStatus
+from agenticpm.model.integration_settings import Checked, IntegrationState
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_cipher, open_memory_stores, open_stores, provision
+from holdfast.config.settings import Settings
+from holdfast.core.errors import ConditionFailed, ExternalServiceFailed, InvalidRequest, NotFound
 from holdfast.guarantees import scan_files
 from holdfast.security.ciphers import Envelope, FileCipher, open_file_cipher
-from holdfast.settings import Settings
 
 R = TypeVar("R")
 
@@ -38,7 +39,7 @@ class Party:
     def __init__(self, answer: Health | Exception) -> None:
         self.answer = answer
 
-    async def health(self) -> Health:
+    async def check_health(self) -> Health:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -46,8 +47,8 @@ class Party:
 
 def played(play: Callable[[Stores, FileCipher], Awaitable[R]], folder: Path) -> R:
     async def run() -> R:
-        async with stores_in_memory(SYSTEM) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM) as stores:
+            await provision(stores, SYSTEM)
             return await play(stores, open_file_cipher(folder / "keys.json"))
 
     return asyncio.run(run())
@@ -67,8 +68,8 @@ async def told(stores: Stores) -> list[Any]:
 @pytest.mark.proves("AP-42")
 def test_credentials_come_back_as_they_were_put_and_are_kept_sealed(tmp_path: Path) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> tuple[dict[str, Any], IntegrationConfig]:
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
-        return await integrations.credentials_of(stores, cipher, "jira"), await kept(stores)
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+        return await integration_settings.load_credentials(stores, cipher, "jira"), await kept(stores)
 
     plain, config = played(play, tmp_path)
     assert plain == JIRA
@@ -83,10 +84,10 @@ def test_credentials_come_back_as_they_were_put_and_are_kept_sealed(tmp_path: Pa
 @pytest.mark.parametrize(
     ("integration", "credentials", "said"),
     [
-        ("trello", JIRA, "'trello' is no integration: choose jira, asana, outlook, resend."),
+        ("trello", JIRA, "Invalid integration 'trello': expected one of jira, asana, outlook, resend."),
         ("jira", {**JIRA, "base_url": "http://acme.example"}, "base_url: must be HTTPS"),
         ("jira", {**JIRA, "api_token": TOKEN + "\n"}, "api_token: "),
-        ("jira", {**JIRA, TOKEN: "x"}, "a member that they do not have"),
+        ("jira", {**JIRA, TOKEN: "x"}, "unknown field"),
         ("jira", {"api_token": TOKEN}, "base_url: Field required"),
         ("jira", {**JIRA, "email": {"secret": TOKEN}}, "email: "),
     ],
@@ -100,7 +101,7 @@ def test_refuses_credentials_that_cannot_be_without_repeating_them(
 ) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> tuple[BaseException, list[Any]]:
         with caplog.at_level(logging.DEBUG), pytest.raises(InvalidRequest, match=said) as refused:
-            await integrations.put_credentials(stores, cipher, integration, credentials)
+            await integration_settings.put_credentials(stores, cipher, integration, credentials)
         return refused.value, await told(stores)
 
     error, events = played(play, tmp_path)
@@ -112,9 +113,13 @@ def test_refuses_credentials_that_cannot_be_without_repeating_them(
 @pytest.mark.proves("AP-25")
 def test_what_people_are_shown_has_nothing_of_the_credentials(tmp_path: Path) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> tuple[list[IntegrationState], str, list[Any]]:
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
-        await integrations.put_credentials(stores, cipher, "resend", RESEND)
-        return await integrations.listed(stores), (await kept(stores)).config_encrypted, await told(stores)
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+        await integration_settings.put_credentials(stores, cipher, "resend", RESEND)
+        return (
+            await integration_settings.list_states(stores),
+            (await kept(stores)).config_encrypted,
+            await told(stores),
+        )
 
     states, sealed, events = played(play, tmp_path)
     assert [(each.integration, each.is_configured) for each in states] == [
@@ -130,31 +135,36 @@ def test_what_people_are_shown_has_nothing_of_the_credentials(tmp_path: Path) ->
 
 def test_a_sealed_configuration_opens_nowhere_else(tmp_path: Path) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> None:
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         config = await kept(stores)
         moved = config.model_copy(update={"integration": Integration.asana})
         with pytest.raises(InvalidRequest, match="encrypted for another context"):
-            integrations.decrypted(stores, cipher, moved)
+            integration_settings.decrypt(stores, cipher, moved)
         stores.environment = "prod"
         with pytest.raises(InvalidRequest, match="encrypted for another context"):
-            integrations.decrypted(stores, cipher, config)
+            integration_settings.decrypt(stores, cipher, config)
 
     played(play, tmp_path)
 
 
 def test_rotation_puts_the_same_credentials_under_the_current_key(tmp_path: Path) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> tuple[str, str, dict[str, Any], int]:
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         before = await kept(stores)
-        await integrations.rotate(stores, cipher, "jira")
+        await integration_settings.rotate(stores, cipher, "jira")
         assert await kept(stores) == before  # it was under the current key already
         current = cipher.rotate()
-        await integrations.rotate(stores, cipher, "jira")
+        await integration_settings.rotate(stores, cipher, "jira")
         after = await kept(stores)
         assert after.updated_at > before.updated_at
-        wrapped_by = Envelope.of(b64decode(after.config_encrypted)).key_id
+        wrapped_by = Envelope.parse(b64decode(after.config_encrypted)).key_id
         events = await told(stores)
-        return current, wrapped_by, await integrations.credentials_of(stores, cipher, "jira"), len(events)
+        return (
+            current,
+            wrapped_by,
+            await integration_settings.load_credentials(stores, cipher, "jira"),
+            len(events),
+        )
 
     current, wrapped_by, plain, events = played(play, tmp_path)
     assert wrapped_by == current
@@ -165,10 +175,10 @@ def test_rotation_puts_the_same_credentials_under_the_current_key(tmp_path: Path
 def test_rotation_takes_new_credentials_only_where_there_are_some(tmp_path: Path) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> dict[str, Any]:
         with pytest.raises(NotFound, match="jira is not configured"):
-            await integrations.rotate(stores, cipher, "jira", JIRA)
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
-        await integrations.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
-        return await integrations.credentials_of(stores, cipher, "jira")
+            await integration_settings.rotate(stores, cipher, "jira", JIRA)
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+        await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
+        return await integration_settings.load_credentials(stores, cipher, "jira")
 
     assert played(play, tmp_path)["api_token"] == OTHER_TOKEN
 
@@ -179,15 +189,15 @@ def test_rotation_takes_new_credentials_only_where_there_are_some(tmp_path: Path
     [
         (Health(is_ok=True, detail="acme"), IntegrationStatus.active, "info"),
         (Health(is_ok=False, detail="slow"), IntegrationStatus.error, "error"),
-        (PartyFailed("jira did not answer", may_be_done=False), IntegrationStatus.error, "error"),
+        (ExternalServiceFailed("jira did not answer", may_be_done=False), IntegrationStatus.error, "error"),
     ],
 )
 def test_a_health_check_keeps_what_it_found_with_its_event(
     answer: Health | Exception, status: IntegrationStatus, severity: str, tmp_path: Path
 ) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> tuple[Checked, IntegrationConfig, Any]:
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
-        checked = await integrations.check_health(stores, "jira", Party(answer))
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+        checked = await integration_settings.check_health(stores, "jira", Party(answer))
         event = (await stores.run(patterns.recent_events(1))).items[0]
         return checked, await kept(stores), event
 
@@ -199,10 +209,10 @@ def test_a_health_check_keeps_what_it_found_with_its_event(
 
 def test_a_health_check_does_not_switch_on_what_was_switched_off(tmp_path: Path) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> list[IntegrationStatus]:
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
-        off = await integrations.deactivate(stores, "jira")
-        checked = await integrations.check_health(stores, "jira", Party(Health(is_ok=True)))
-        on = await integrations.put_credentials(stores, cipher, "jira", JIRA)
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+        off = await integration_settings.deactivate(stores, "jira")
+        checked = await integration_settings.check_health(stores, "jira", Party(Health(is_ok=True)))
+        on = await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         return [off.status, checked.state.status, on.status]
 
     off, checked, on = played(play, tmp_path)
@@ -212,15 +222,15 @@ def test_a_health_check_does_not_switch_on_what_was_switched_off(tmp_path: Path)
 
 def test_a_check_of_credentials_that_were_changed_meanwhile_is_not_kept(tmp_path: Path) -> None:
     async def play(stores: Stores, cipher: FileCipher) -> IntegrationConfig:
-        await integrations.put_credentials(stores, cipher, "jira", JIRA)
+        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
 
         class Slow(Party):
-            async def health(self) -> Health:
-                await integrations.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
-                return await super().health()
+            async def check_health(self) -> Health:
+                await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
+                return await super().check_health()
 
-        with pytest.raises(ConditionFailed, match="changed by somebody else meanwhile"):
-            await integrations.check_health(stores, "jira", Slow(Health(is_ok=False)))
+        with pytest.raises(ConditionFailed, match="Another writer changed the configuration"):
+            await integration_settings.check_health(stores, "jira", Slow(Health(is_ok=False)))
         return await kept(stores)
 
     config = played(play, tmp_path)
@@ -242,15 +252,15 @@ def test_no_file_has_a_secret_in_plain_and_a_planted_one_is_found(
 
     async def play() -> tuple[int, int]:
         async with open_stores(SYSTEM, settings) as stores:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             cipher = open_cipher(settings)
-            await integrations.put_credentials(stores, cipher, "jira", JIRA)
-            await integrations.put_credentials(stores, cipher, "resend", RESEND)
-            await integrations.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
-            await integrations.check_health(stores, "jira", Party(Health(is_ok=True)))
+            await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+            await integration_settings.put_credentials(stores, cipher, "resend", RESEND)
+            await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
+            await integration_settings.check_health(stores, "jira", Party(Health(is_ok=True)))
             with pytest.raises(InvalidRequest):
-                await integrations.put_credentials(stores, cipher, "resend", {**RESEND, "sender": ""})
-            await integrations.credentials_of(stores, cipher, "resend")
+                await integration_settings.put_credentials(stores, cipher, "resend", {**RESEND, "sender": ""})
+            await integration_settings.load_credentials(stores, cipher, "resend")
             (data / "log.txt").write_text(caplog.text)
             # While the store is open, its log of writes is there too.
             found = len(scan_files([data], needles=SECRETS, kinds=()))

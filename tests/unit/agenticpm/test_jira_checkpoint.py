@@ -13,12 +13,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agenticpm.connectors.jira import JiraTracker
-from agenticpm.connectors.jira_marks import Reading, milliseconds_of, moment_of, reading_of
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from agenticpm.sandbox.jira_desk import place_of
-from agenticpm.tickets import Snapshot, SyncPage, applied
-from holdfast.errors import PartyFailed
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.demo.sandbox.jira_data import get_sort_key
+from agenticpm.domain.tickets import Snapshot, SyncPage, apply_page
+from agenticpm.integrations.jira.read_position import (
+    ReadPosition,
+    from_milliseconds,
+    parse_position,
+    to_milliseconds,
+)
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.core.errors import ExternalServiceFailed
 from tests.unit.agenticpm.jira_play import (
     EMAIL,
     NOW,
@@ -35,9 +40,9 @@ ZONE = "Australia/Sydney"
 
 def small_sandbox(clock: HandClock, tickets: int, **settings: Any) -> JiraSandbox:
     sandbox = make_sandbox(clock=clock, with_sample=False, **settings)
-    sandbox.desk.add_project("MCU", "Centre")
+    sandbox.data.add_project("MCU", "Centre")
     for number in range(tickets):
-        sandbox.desk.create("MCU", f"Ticket {number}")
+        sandbox.data.create("MCU", f"Ticket {number}")
     return sandbox
 
 
@@ -67,13 +72,13 @@ STEPS = st.lists(
 def test_every_last_state_is_seen_and_what_is_quiet_is_told_once(
     steps: list[tuple[str, float]],
     tickets: int,
-    page_tickets: int,
-    page_most: int,
+    page_size: int,
+    max_page_size: int,
     has_tokens: bool,
     start: datetime,
 ) -> None:
     clock = HandClock(start)
-    sandbox = small_sandbox(clock, tickets, page_most=page_most, has_tokens=has_tokens)
+    sandbox = small_sandbox(clock, tickets, max_page_size=max_page_size, has_tokens=has_tokens)
     seen: dict[str, tuple[str, datetime]] = {}
 
     def take(page: SyncPage) -> str:
@@ -83,30 +88,30 @@ def test_every_last_state_is_seen_and_what_is_quiet_is_told_once(
     async def ask(jira: JiraTracker) -> None:
         checkpoint: str | None = None
         for number, (what, value) in enumerate(steps):
-            if what == "edit" and sandbox.desk.issues:
-                key = list(sandbox.desk.issues.values())[int(value) % len(sandbox.desk.issues)]["key"]
-                sandbox.desk.edit(key, summary=f"Edit {number}")
+            if what == "edit" and sandbox.data.issues:
+                key = list(sandbox.data.issues.values())[int(value) % len(sandbox.data.issues)]["key"]
+                sandbox.data.edit(key, summary=f"Edit {number}")
             elif what == "create":
-                sandbox.desk.create("MCU", f"New {number}")
+                sandbox.data.create("MCU", f"New {number}")
             elif what == "wait":
                 clock.at += value
             elif what == "page":
-                checkpoint = take(await jira.changes("MCU", checkpoint))
+                checkpoint = take(await jira.fetch_changes("MCU", checkpoint))
             else:
-                first, second = [await jira.changes("MCU", checkpoint) for _ in range(2)]
+                first, second = [await jira.fetch_changes("MCU", checkpoint) for _ in range(2)]
                 assert first == second
         for page in await read(jira, checkpoint):
             checkpoint = take(page)
-        told = {issue["key"]: issue["fields"] for issue in sandbox.desk.issues.values()}
+        told = {issue["key"]: issue["fields"] for issue in sandbox.data.issues.values()}
         assert seen == {
             key: (fields["summary"], datetime.fromisoformat(fields["updated"]))
             for key, fields in told.items()
         }
-        quiet = await jira.changes("MCU", checkpoint)
+        quiet = await jira.fetch_changes("MCU", checkpoint)
         assert (quiet.tickets, quiet.changes, quiet.has_more) == ((), (), False)
         assert (quiet.checkpoint, checkpoint) == (checkpoint, quiet.checkpoint)
 
-    asked_inside(sandbox, ask, page_tickets=page_tickets)
+    asked_inside(sandbox, ask, page_size=page_size)
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 5))
@@ -120,7 +125,7 @@ def test_every_change_is_told_with_its_entry_once(edits: list[int], every: int) 
         checkpoint = (await read(jira, None))[-1].checkpoint
         for number, ticket in enumerate(edits):
             clock.at += 17
-            sandbox.desk.edit(f"MCU-{ticket + 1}", summary=f"Edit {number}")
+            sandbox.data.edit(f"MCU-{ticket + 1}", summary=f"Edit {number}")
             if number % every == 0 or number == len(edits) - 1:
                 for page in await read(jira, checkpoint):
                     checkpoint = page.checkpoint
@@ -132,21 +137,21 @@ def test_every_change_is_told_with_its_entry_once(edits: list[int], every: int) 
 
 def test_a_ticket_that_moves_while_pages_are_read_is_not_lost_nor_its_neighbours() -> None:
     clock = HandClock()
-    sandbox = small_sandbox(clock, 9, has_tokens=False, page_most=3)
+    sandbox = small_sandbox(clock, 9, has_tokens=False, max_page_size=3)
 
     async def ask(jira: JiraTracker) -> set[str]:
-        page = await jira.changes("MCU", None)
+        page = await jira.fetch_changes("MCU", None)
         seen = {ticket.key for ticket in page.tickets}
         while page.has_more:
             clock.at += 1
-            sandbox.desk.edit("MCU-1", labels=[str(clock.at)])
-            page = await jira.changes("MCU", page.checkpoint)
+            sandbox.data.edit("MCU-1", labels=[str(clock.at)])
+            page = await jira.fetch_changes("MCU", page.checkpoint)
             seen |= {ticket.key for ticket in page.tickets}
             if len(seen) == 9:
                 return seen
         return seen
 
-    assert asked_inside(sandbox, ask, page_tickets=2) == {f"MCU-{number}" for number in range(1, 10)}
+    assert asked_inside(sandbox, ask, page_size=2) == {f"MCU-{number}" for number in range(1, 10)}
 
 
 def test_an_issue_whose_time_runs_ahead_of_its_place_leaves_nothing_behind() -> None:
@@ -155,9 +160,9 @@ def test_an_issue_whose_time_runs_ahead_of_its_place_leaves_nothing_behind() -> 
     sandbox = small_sandbox(clock, 0)
     for number in range(6):
         clock.at += 86_400
-        sandbox.desk.create("MCU", f"Ticket {number}")
-    found = sandbox.desk.found
-    late = sandbox.desk.issues[next(iter(sandbox.desk.issues))]
+        sandbox.data.create("MCU", f"Ticket {number}")
+    found = sandbox.data.search
+    late = sandbox.data.issues[next(iter(sandbox.data.issues))]
     told = dict(late["fields"])
 
     def stale(jql: Any) -> list[Any]:
@@ -169,34 +174,34 @@ def test_an_issue_whose_time_runs_ahead_of_its_place_leaves_nothing_behind() -> 
         return issues
 
     async def ask(jira: JiraTracker) -> set[str]:
-        sandbox.desk.found = stale  # type: ignore[method-assign]
-        first = await jira.changes("MCU", None)
-        sandbox.desk.found = found  # type: ignore[method-assign]
+        sandbox.data.search = stale  # type: ignore[method-assign]
+        first = await jira.fetch_changes("MCU", None)
+        sandbox.data.search = found  # type: ignore[method-assign]
         rest = await read(jira, first.checkpoint)
         return {ticket.key for page in [first, *rest] for ticket in page.tickets}
 
-    for page_tickets in (1, 2, 3):
+    for page_size in (1, 2, 3):
         late["fields"] = dict(told)
-        assert len(asked_inside(sandbox, ask, page_tickets=page_tickets)) == 6
+        assert len(asked_inside(sandbox, ask, page_size=page_size)) == 6
 
 
 def test_a_change_that_comes_into_view_late_is_told_and_its_neighbours_are_not_told_again() -> None:
     clock = HandClock()
     sandbox = small_sandbox(clock, 4)
-    found = sandbox.desk.found
+    found = sandbox.data.search
 
     async def ask(jira: JiraTracker) -> list[list[str]]:
         checkpoint = (await read(jira, None))[-1].checkpoint
         clock.at += 600
-        sandbox.desk.edit("MCU-1", summary="Late")
+        sandbox.data.edit("MCU-1", summary="Late")
         clock.at += 61
         for number in (2, 3, 4):
-            sandbox.desk.edit(f"MCU-{number}", summary="In time")
-        sandbox.desk.found = lambda jql: [  # type: ignore[method-assign]
+            sandbox.data.edit(f"MCU-{number}", summary="In time")
+        sandbox.data.search = lambda jql: [  # type: ignore[method-assign]
             each for each in found(jql) if each["key"] != "MCU-1"
         ]
-        first = await jira.changes("MCU", checkpoint)
-        sandbox.desk.found = found  # type: ignore[method-assign]
+        first = await jira.fetch_changes("MCU", checkpoint)
+        sandbox.data.search = found  # type: ignore[method-assign]
         second = await read(jira, first.checkpoint)
         third = await read(jira, second[-1].checkpoint)
         return [
@@ -206,8 +211,8 @@ def test_a_change_that_comes_into_view_late_is_told_and_its_neighbours_are_not_t
     assert asked_inside(sandbox, ask) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
     # In small pages too: what was seen beyond a page is not forgotten.
     sandbox = small_sandbox(clock, 4)
-    found = sandbox.desk.found
-    assert asked_inside(sandbox, ask, page_tickets=3) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+    found = sandbox.data.search
+    assert asked_inside(sandbox, ask, page_size=3) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
 
 
 def test_the_entries_of_a_ticket_that_changes_first_and_last_are_all_told() -> None:
@@ -219,12 +224,12 @@ def test_the_entries_of_a_ticket_that_changes_first_and_last_are_all_told() -> N
         before = (await read(jira, None))[-1].checkpoint
         for number in (1, 2, 3, 4, 5, 6, 1):
             clock.at += 3600
-            sandbox.desk.edit(f"MCU-{number}", summary=f"{clock.at}")
+            sandbox.data.edit(f"MCU-{number}", summary=f"{clock.at}")
         pages = await read(jira, before)
         assert len(pages) > 2
         return [change.ticket for page in pages for change in page.changes]
 
-    assert asked_inside(sandbox, ask, page_tickets=2) == [f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)]
+    assert asked_inside(sandbox, ask, page_size=2) == [f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)]
 
 
 def test_a_thousand_tickets_of_one_minute_come_page_by_page() -> None:
@@ -243,13 +248,13 @@ def test_a_thousand_tickets_of_one_minute_come_page_by_page() -> None:
 def test_a_search_that_moves_all_the_time_is_given_up() -> None:
     """Only where whole pages were seen is the next one asked for: here eight of one minute, in pages of three."""
     clock = HandClock()
-    sandbox = small_sandbox(clock, 8, has_tokens=False, page_most=3)
-    app, moves = jira_app(sandbox), False
+    sandbox = small_sandbox(clock, 8, has_tokens=False, max_page_size=3)
+    app, moves = build_jira_app(sandbox), False
 
     async def restless(scope: Any, receive: Any, send: Any) -> None:
         if moves and scope["path"].endswith("/search"):
-            sandbox.desk.delete(min(sandbox.desk.issues.values(), key=place_of)["key"])
-            sandbox.desk.create("MCU", "Anew")
+            sandbox.data.delete(min(sandbox.data.issues.values(), key=get_sort_key)["key"])
+            sandbox.data.create("MCU", "Anew")
         await app(scope, receive, send)
 
     async def run() -> None:
@@ -257,26 +262,26 @@ def test_a_search_that_moves_all_the_time_is_given_up() -> None:
         async with httpx2.AsyncClient(
             transport=httpx2.ASGITransport(restless), base_url="http://jira.example.com", auth=(EMAIL, TOKEN)
         ) as http:
-            jira = JiraTracker(http, page_tickets=2)
+            jira = JiraTracker(http, page_size=2)
             last = (await read(jira, None))[-1]
-            reading = reading_of("MCU", last.checkpoint)
+            reading = parse_position("MCU", last.checkpoint)
             # Everything that is to come is seen already, as far as the reading knows.
             at = next(iter(reading.seen.values()))
             seen = {str(id): at for id in range(10_000, 10_200)}
             moves = True
-            with pytest.raises(PartyFailed, match="faster than it can be read"):
-                await jira.changes("MCU", replace(reading, seen=seen).text())
+            with pytest.raises(ExternalServiceFailed, match="faster than the search can read"):
+                await jira.fetch_changes("MCU", replace(reading, seen=seen).to_text())
 
     asyncio.run(run())
 
 
 def test_pages_of_one_issue_that_was_told_before_are_given_up() -> None:
-    sandbox = small_sandbox(HandClock(), 3, has_tokens=False, page_most=1)
+    sandbox = small_sandbox(HandClock(), 3, has_tokens=False, max_page_size=1)
 
     async def ask(jira: JiraTracker) -> None:
         await read(jira, None)
 
-    with pytest.raises(PartyFailed, match="has no end"):
+    with pytest.raises(ExternalServiceFailed, match="has no end"):
         asked_inside(sandbox, ask)
 
 
@@ -292,19 +297,19 @@ def test_pages_of_one_issue_that_was_told_before_are_given_up() -> None:
         '{"form":1}',
         '{"form":1,"project":"MCU","start":"x","last":0,"since":null,"seen":{}}',
         '{"form":1,"project":"MCU","start":1,"last":0,"since":null,"seen":[]}',
-        Reading("OTHER", 5, 5, 5, {"1": 5}).text(),
+        ReadPosition("OTHER", 5, 5, 5, {"1": 5}).to_text(),
     ],
     ids=lambda text: text[:60],
 )
 def test_a_checkpoint_that_is_not_ours_reads_everything_anew(checkpoint: str) -> None:
-    page = asked_inside(make_sandbox(), lambda jira: jira.changes("MCU", checkpoint))
+    page = asked_inside(make_sandbox(), lambda jira: jira.fetch_changes("MCU", checkpoint))
     assert page.is_reset
     assert len(page.tickets) >= 47
 
 
 def test_a_checkpoint_comes_back_from_its_text() -> None:
-    reading = Reading("MCU", 60_000, 200_000, None, {"1": 70_000, "2": 200_000})
-    assert reading_of("MCU", reading.text()) == reading
+    reading = ReadPosition("MCU", 60_000, 200_000, None, {"1": 70_000, "2": 200_000})
+    assert parse_position("MCU", reading.to_text()) == reading
 
 
 # On the 5th of April 2026 it is half past two in Sydney twice.
@@ -313,9 +318,9 @@ def test_a_checkpoint_comes_back_from_its_text() -> None:
 @given(st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1)))
 def test_a_search_begins_at_a_full_minute_that_is_one_moment_in_the_zone(naive: datetime) -> None:
     zone, last = ZoneInfo(ZONE), naive.replace(tzinfo=UTC)
-    reading, _ = Reading("MCU").after({"1": milliseconds_of(last)}, zone, is_last=True)
+    reading, _ = ReadPosition("MCU").advance({"1": to_milliseconds(last)}, zone, is_last=True)
     assert reading.start is not None
-    start = moment_of(reading.start)
+    start = from_milliseconds(reading.start)
     assert start.second == start.microsecond == 0
     assert timedelta(0) < last - start < timedelta(hours=3)
     local = start.astimezone(zone)
@@ -326,11 +331,11 @@ def test_what_was_deleted_is_gone_when_everything_is_read_anew() -> None:
     sandbox = small_sandbox(HandClock(), 3)
 
     async def ask(jira: JiraTracker) -> tuple[SyncPage, SyncPage]:
-        before = await jira.changes("MCU", None)
-        sandbox.desk.delete("MCU-2")
-        return before, await jira.changes("MCU", None)
+        before = await jira.fetch_changes("MCU", None)
+        sandbox.data.delete("MCU-2")
+        return before, await jira.fetch_changes("MCU", None)
 
     before, after = asked_inside(sandbox, ask)
-    first = applied(Snapshot(source="jira", project_key="MCU"), before, None, NOW)
-    second = applied(first, after, None, NOW)
+    first = apply_page(Snapshot(source="jira", project_key="MCU"), before, None, NOW)
+    second = apply_page(first, after, None, NOW)
     assert sorted(second.tickets) == ["MCU-1", "MCU-3"]

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenticpm.connectors import jira
-from agenticpm.connectors.jira import JiraTracker
-from agenticpm.sandbox.jira import jira_app
-from holdfast.errors import NotFound, PartyFailed, RequestRefused
+from agenticpm.demo.sandbox.jira import build_jira_app
+from agenticpm.integrations.jira import tracker
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.core.errors import ExternalServiceFailed, NotFound, RequestRefused
 from tests.unit.agenticpm.jira_play import EMAIL, TOKEN, make_sandbox
 
 Ask = Callable[[JiraTracker], Awaitable[Any]]
-CHANGES: Ask = lambda tracker: tracker.changes("MCU", None)  # noqa: E731
-PLAN: Ask = lambda tracker: tracker.plan("MCU")  # noqa: E731
+CHANGES: Ask = lambda tracker: tracker.fetch_changes("MCU", None)  # noqa: E731
+PLAN: Ask = lambda tracker: tracker.fetch_plan("MCU")  # noqa: E731
 COMMENT: Ask = lambda tracker: tracker.comment("MCU-142", "Hello", "c")  # noqa: E731
-COMMENTED: Ask = lambda tracker: tracker.commented("MCU-142", "c")  # noqa: E731
+COMMENTED: Ask = lambda tracker: tracker.find_comment("MCU-142", "c")  # noqa: E731
 MOVE: Ask = lambda tracker: tracker.move("MCU-142", "Done", "m")  # noqa: E731
 
 
@@ -44,7 +44,7 @@ def found(*issues: Any) -> dict[str, Any]:
 
 def answered(path: str, body: bytes, ask: Ask) -> Any:
     """What becomes of it when the sandbox answers so at one of its paths."""
-    app = jira_app(make_sandbox())
+    app = build_jira_app(make_sandbox())
 
     async def nonsensical(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["path"].endswith(path):
@@ -67,7 +67,7 @@ def answered(path: str, body: bytes, ask: Ask) -> Any:
     [
         ("/myself", {}, CHANGES, "timeZone"),
         ("/myself", {"timeZone": "Mars/Olympus"}, CHANGES, "Mars/Olympus"),
-        ("/myself", {"timeZone": "../../etc/passwd"}, CHANGES, "no time zone"),
+        ("/myself", {"timeZone": "../../etc/passwd"}, CHANGES, "unknown time zone"),
         ("/field", {"values": []}, CHANGES, "fields"),
         ("/field", [{"id": 7, "name": "Sprint"}], CHANGES, "id"),
         ("/status", [{"id": "1", "name": "To Do"}], CHANGES, "statusCategory"),
@@ -107,28 +107,28 @@ def answered(path: str, body: bytes, ask: Ask) -> Any:
     ],
 )
 def test_nonsense_is_a_failure_that_names_it(path: str, body: Any, ask: Ask, named: str) -> None:
-    with pytest.raises(PartyFailed, match=named) as failed:
+    with pytest.raises(ExternalServiceFailed, match=named) as failed:
         answered(path, json.dumps(body).encode(), ask)
-    assert "nonsense" in failed.value.message
+    assert "Invalid response from Jira" in failed.value.message
 
 
 @pytest.mark.parametrize("path", ["/myself", "/field", "/search/jql", "/changelog/bulkfetch"])
 @pytest.mark.parametrize("body", [b"<html>Log in</html>", b"", b"null", b"7", b"{", b'{"issues": [NaN]}'])
 def test_what_is_no_answer_at_all_is_a_failure(path: str, body: bytes) -> None:
-    with pytest.raises(PartyFailed, match="Jira answers nonsense"):
+    with pytest.raises(ExternalServiceFailed, match="Invalid response from Jira"):
         answered(path, body, CHANGES)
 
 
 def test_a_change_whose_answer_is_nonsense_may_be_done() -> None:
     for body in (b"<html>", b"{}"):
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             answered("/comment", body, COMMENT)
         assert failed.value.may_be_done
 
 
 def test_a_list_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jira, "PAGES_MAX", 5)
-    with pytest.raises(PartyFailed, match="no end"):
+    monkeypatch.setattr(tracker, "PAGES_MAX", 5)
+    with pytest.raises(ExternalServiceFailed, match="no end"):
         answered("/sprint", b'{"values": [{"id": 1, "name": "S", "state": "active"}]}', PLAN)
 
 
@@ -161,7 +161,7 @@ NAMES = st.sampled_from(
 def test_whatever_stands_in_a_field_it_is_a_ticket_or_a_failure_of_ours(fields: dict[str, Any]) -> None:
     try:
         page = answered("/search/jql", json.dumps(found(issue(**fields))).encode(), CHANGES)
-    except PartyFailed:
+    except ExternalServiceFailed:
         return
     assert [ticket.key for ticket in page.tickets] == ["MCU-1"]
 
@@ -170,5 +170,5 @@ def test_whatever_stands_in_a_field_it_is_a_ticket_or_a_failure_of_ours(fields: 
 @settings(max_examples=100, deadline=None)
 def test_whatever_is_answered_the_failure_is_ours(path: str, body: Any) -> None:
     # The body may be fine by chance: an empty list of fields is.
-    with suppress(PartyFailed, NotFound, RequestRefused):
+    with suppress(ExternalServiceFailed, NotFound, RequestRefused):
         answered(path, json.dumps(body).encode(), CHANGES)

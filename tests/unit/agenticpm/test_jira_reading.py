@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agenticpm.connectors.jira import JiraTracker
-from agenticpm.sandbox.jira import JiraSandbox
-from agenticpm.tickets import Priority, Stage, SyncPage, Ticket
-from holdfast.errors import PartyFailed, PartyRefused
-from holdfast.web.sandboxes import Faults
+from agenticpm.demo.sandbox.jira import JiraSandbox
+from agenticpm.domain.tickets import Priority, Stage, SyncPage, Ticket
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from holdfast.web.sandbox_faults import Faults
 from tests.unit.agenticpm.jira_play import HandClock, asked, make_sandbox, read
 
 
@@ -32,8 +32,8 @@ def then(sandbox: JiraSandbox, clock: HandClock, change: Any, *, project: str = 
     async def ask(jira: JiraTracker) -> SyncPage:
         before = await read(jira, None, project)
         clock.at += 600
-        change(sandbox.desk)
-        return await jira.changes(project, before[-1].checkpoint)
+        change(sandbox.data)
+        return await jira.fetch_changes(project, before[-1].checkpoint)
 
     return asked(sandbox, ask)
 
@@ -63,12 +63,12 @@ def test_the_project_of_the_document_is_read_whole() -> None:
 
 @pytest.mark.parametrize("has_tokens", [True, False])
 def test_both_styles_of_paging_read_the_same(has_tokens: bool) -> None:
-    small = tickets_of(make_sandbox(has_tokens=has_tokens, page_most=7))
+    small = tickets_of(make_sandbox(has_tokens=has_tokens, max_page_size=7))
     assert placeless(small) == placeless(tickets_of(make_sandbox()))
 
 
 def test_a_page_holds_no_more_than_is_asked_for() -> None:
-    pages = asked(make_sandbox(), lambda jira: read(jira, None), page_tickets=20)
+    pages = asked(make_sandbox(), lambda jira: read(jira, None), page_size=20)
     assert len(pages[0].tickets) == 20
     assert all(len(page.tickets) <= 20 + 1 for page in pages)  # One more waits for another.
     assert [page.is_reset for page in pages] == [True] + [False] * (len(pages) - 1)
@@ -76,7 +76,7 @@ def test_a_page_holds_no_more_than_is_asked_for() -> None:
 
 def test_a_ticket_is_told_as_it_is() -> None:
     sandbox = make_sandbox(with_sample=False, clock=HandClock())
-    desk = sandbox.desk
+    desk = sandbox.data
     desk.add_project("MCU", "Centre")
     desk.put_version("MCU", "Beta launch", releaseDate="2026-03-15")
     desk.add_sprint(
@@ -105,17 +105,17 @@ def test_a_ticket_is_told_as_it_is() -> None:
 @pytest.mark.parametrize("has_tokens", [True, False])
 def test_when_work_began_and_ended_is_in_the_changelog(has_tokens: bool) -> None:
     clock = HandClock()
-    sandbox = make_sandbox(with_sample=False, clock=clock, has_tokens=has_tokens, page_most=2)
-    sandbox.desk.add_project("MCU", "Centre")
-    sandbox.desk.create("MCU", "A")
+    sandbox = make_sandbox(with_sample=False, clock=clock, has_tokens=has_tokens, max_page_size=2)
+    sandbox.data.add_project("MCU", "Centre")
+    sandbox.data.create("MCU", "A")
     moments = []
     for status in ("In Progress", "To Do", "In Review", "Done"):
         clock.at += 3600
         moments.append(datetime.fromtimestamp(clock.at, UTC))
-        sandbox.desk.edit("MCU-1", status=status)
+        sandbox.data.edit("MCU-1", status=status)
     ticket = tickets_of(sandbox)["MCU-1"]
     assert (ticket.started_at, ticket.resolved_at) == (moments[0], moments[3])
-    sandbox.desk.edit("MCU-1", status="To Do")
+    sandbox.data.edit("MCU-1", status="To Do")
     ticket = tickets_of(sandbox)["MCU-1"]
     assert (ticket.started_at, ticket.resolved_at) == (None, None)
 
@@ -171,7 +171,7 @@ def test_criteria_stand_in_a_field_or_in_the_description(change: Any) -> None:
 
 
 def test_the_plan_has_sprints_and_versions() -> None:
-    plan = asked(make_sandbox(page_most=1), lambda jira: jira.plan("MCU"))
+    plan = asked(make_sandbox(max_page_size=1), lambda jira: jira.fetch_plan("MCU"))
     assert [(each.name, each.state) for each in plan.sprints] == [
         ("Sprint 11", "closed"),
         ("Sprint 12", "active"),
@@ -190,31 +190,31 @@ def test_the_plan_has_sprints_and_versions() -> None:
 
 def test_a_board_without_sprints_adds_none() -> None:
     sandbox = make_sandbox()
-    sandbox.desk.boards.append({"id": 2, "name": "Flow", "type": "kanban", "project": "MCU"})
-    assert len(asked(sandbox, lambda jira: jira.plan("MCU")).sprints) == 3
+    sandbox.data.boards.append({"id": 2, "name": "Flow", "type": "kanban", "project": "MCU"})
+    assert len(asked(sandbox, lambda jira: jira.fetch_plan("MCU")).sprints) == 3
 
 
 def test_health_tells_who_is_signed_in_or_why_not() -> None:
-    fine = asked(make_sandbox(), lambda jira: jira.health())
-    assert (fine.is_ok, fine.detail) == (True, "signed in as AgenticPM")
-    wrong = asked(make_sandbox(api_token="another"), lambda jira: jira.health())
+    fine = asked(make_sandbox(), lambda jira: jira.check_health())
+    assert (fine.is_ok, fine.detail) == (True, "Signed in as AgenticPM")
+    wrong = asked(make_sandbox(api_token="another"), lambda jira: jira.check_health())
     assert not wrong.is_ok
     assert "credentials" in wrong.detail
 
 
 @pytest.mark.parametrize("key", ['MCU" OR project = "X', "", "M CU", "../x"])
 def test_what_is_no_key_of_a_project_never_reaches_a_query(key: str) -> None:
-    with pytest.raises(PartyRefused, match="no key of a project"):
-        asked(make_sandbox(), lambda jira: jira.changes(key, None))
+    with pytest.raises(ExternalServiceRefused, match="Invalid project key"):
+        asked(make_sandbox(), lambda jira: jira.fetch_changes(key, None))
 
 
 def test_a_project_that_is_not_there_is_refused_in_jiras_words() -> None:
-    with pytest.raises(PartyRefused, match="does not exist for the field 'project'"):
-        asked(make_sandbox(), lambda jira: jira.changes("NONE", None))
+    with pytest.raises(ExternalServiceRefused, match="does not exist for the field 'project'"):
+        asked(make_sandbox(), lambda jira: jira.fetch_changes("NONE", None))
 
 
 def test_too_many_requests_say_when_to_come_again() -> None:
     sandbox = make_sandbox(faults=Faults(calls_max=2, window_s=60))
-    with pytest.raises(PartyFailed, match="no more requests") as failed:
-        asked(sandbox, lambda jira: jira.changes("MCU", None))
+    with pytest.raises(ExternalServiceFailed, match="no more requests") as failed:
+        asked(sandbox, lambda jira: jira.fetch_changes("MCU", None))
     assert failed.value.retry_after_s == 60

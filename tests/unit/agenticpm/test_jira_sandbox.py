@@ -12,10 +12,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from agenticpm.connectors.jira import JiraTracker
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from agenticpm.tickets import Plan, SyncPage
-from holdfast.web import serving
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.domain.tickets import Plan, SyncPage
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.web import serve_in_thread
 from tests.unit.agenticpm.jira_play import EMAIL, TOKEN, asked, make_sandbox, read
 
 DEVLAKE = (
@@ -28,7 +28,7 @@ DEVLAKE = (
 def told(
     sandbox: JiraSandbox, method: str, path: str, *, auth: Any = (EMAIL, TOKEN), **request: Any
 ) -> httpx2.Response:
-    with serving(jira_app(sandbox)) as url, httpx2.Client(base_url=url, auth=auth) as http:
+    with serve_in_thread(build_jira_app(sandbox)) as url, httpx2.Client(base_url=url, auth=auth) as http:
         return http.request(method, path, **request)
 
 
@@ -123,7 +123,7 @@ def rows_of(name: str) -> list[dict[str, Any]]:
 
 def real_sandbox() -> JiraSandbox:
     sandbox = make_sandbox(with_sample=False)
-    desk = sandbox.desk
+    desk = sandbox.data
     desk.add_project("EE", "Enterprise")
     issues = [each for each in rows_of("_raw_jira_api_issues.csv") if each["key"].startswith("EE-")]
     desk.issues = {each["id"]: {name: each[name] for name in ("id", "key", "fields")} for each in issues}
@@ -151,16 +151,16 @@ def _without_url(told: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("has_tokens", [True, False])
 def test_real_payloads_are_read_page_by_page(has_tokens: bool) -> None:
     sandbox = real_sandbox()
-    sandbox.page_most, sandbox.has_tokens = 20, has_tokens
-    desk = sandbox.desk
+    sandbox.max_page_size, sandbox.has_tokens = 20, has_tokens
+    desk = sandbox.data
     first = next(iter(desk.issues.values()))
 
     async def ask(jira: JiraTracker) -> tuple[list[SyncPage], SyncPage, Plan]:
         pages = await read(jira, None, "EE")
         desk.edit(first["key"], summary="Anew")
-        return pages, await jira.changes("EE", pages[-1].checkpoint), await jira.plan("EE")
+        return pages, await jira.fetch_changes("EE", pages[-1].checkpoint), await jira.fetch_plan("EE")
 
-    pages, anew, plan = asked(sandbox, ask, page_tickets=20)
+    pages, anew, plan = asked(sandbox, ask, page_size=20)
     tickets = {ticket.key: ticket for page in pages for ticket in page.tickets}
     assert sorted(tickets) == sorted(each["key"] for each in desk.issues.values())
     assert len(tickets) == sum(len(page.tickets) for page in pages) == 30

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import httpx2
 import pytest
 
-from agenticpm.connectors.jira import JiraTracker
-from agenticpm.connectors.jira_marks import SEEN_MAX, Reading, reading_of
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from agenticpm.tickets import SyncPage
-from holdfast.errors import NotFound, PartyFailed, PartyRefused
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.domain.tickets import SyncPage
+from agenticpm.integrations.jira.read_position import SEEN_MAX, ReadPosition, parse_position
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound
 from tests.unit.agenticpm.jira_play import EMAIL, TOKEN, HandClock, asked_inside, make_sandbox, read
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Between(httpx2.AsyncBaseTransport):
     """What stands between us and the sandbox: it answers itself where it has an answer, and counts by path."""
 
     def __init__(self, sandbox: JiraSandbox, twist: Twist) -> None:
-        self.inner, self.twist = httpx2.ASGITransport(jira_app(sandbox)), twist
+        self.inner, self.twist = httpx2.ASGITransport(build_jira_app(sandbox)), twist
         self.paths: list[str] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -52,9 +52,9 @@ def through(
 
 def full_sandbox(tickets: int, clock: HandClock | None = None, **settings: Any) -> JiraSandbox:
     sandbox = make_sandbox(clock=clock or HandClock(), with_sample=False, **settings)
-    sandbox.desk.add_project("MCU", "Centre")
+    sandbox.data.add_project("MCU", "Centre")
     for number in range(tickets):
-        sandbox.desk.create("MCU", f"Ticket {number}")
+        sandbox.data.create("MCU", f"Ticket {number}")
     return sandbox
 
 
@@ -76,15 +76,15 @@ def answering(status: int, end: str, times: int = 1) -> Twist:
     return twist
 
 
-# --- what is there, and what is not -----------------------------------------------------------------------------
+# --- what is there, and what is not -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [404, 405, 410])
 def test_a_search_that_is_not_there_for_a_moment_is_asked_again_the_next_time(status: int) -> None:
     async def ask(jira: JiraTracker, _: Between) -> SyncPage:
-        with pytest.raises((NotFound, PartyRefused), match=str(status)):
-            await jira.changes("MCU", None)
-        return await jira.changes("MCU", None)
+        with pytest.raises((NotFound, ExternalServiceRefused), match=str(status)):
+            await jira.fetch_changes("MCU", None)
+        return await jira.fetch_changes("MCU", None)
 
     page = through(full_sandbox(3), answering(status, "/search/jql"), ask)
     assert len(page.tickets) == 3
@@ -96,10 +96,10 @@ def test_a_server_without_tokens_is_known_for_a_cycle_and_believed_back() -> Non
     async def ask(jira: JiraTracker, between: Between) -> list[int]:
         counted = []
         for _ in range(2):
-            assert len((await jira.changes("MCU", None)).tickets) == 3
+            assert len((await jira.fetch_changes("MCU", None)).tickets) == 3
             counted.append(sum(path.endswith("/search/jql") for path in between.paths))
         sandbox.has_tokens = True  # It was replaced: the old search is gone.
-        assert len((await jira.changes("MCU", None)).tickets) == 3
+        assert len((await jira.fetch_changes("MCU", None)).tickets) == 3
         counted.append(sum(path.endswith("/search/jql") for path in between.paths))
         return counted
 
@@ -114,15 +114,15 @@ def test_changelogs_in_bulk_that_fail_once_come_one_by_one_and_are_asked_for_aga
         counted = []
         for step in range(3):
             if step == 2:
-                await jira.plan("MCU")
-            assert len((await jira.changes("MCU", None)).tickets) == 2
+                await jira.fetch_plan("MCU")
+            assert len((await jira.fetch_changes("MCU", None)).tickets) == 2
             counted.append(sum(path.endswith("/bulkfetch") for path in between.paths))
         return counted
 
     assert through(full_sandbox(2), answering(status, "/bulkfetch"), ask) == bulks
 
 
-# --- what waits -------------------------------------------------------------------------------------------------
+# --- what waits ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hidden", [None, "MCU-2", "MCU-40", "MCU-71"])
@@ -132,7 +132,7 @@ def test_all_that_wait_are_read_with_what_they_wait_for_and_a_hidden_one_is_left
     clock = HandClock()
     sandbox = full_sandbox(71, clock)
     for number in range(2, 72):
-        sandbox.desk.link("MCU-1", f"MCU-{number}")
+        sandbox.data.link("MCU-1", f"MCU-{number}")
 
     def twist(request: httpx2.Request) -> httpx2.Response | None:
         is_asked = b"key in" in request.content and f'\\"{hidden}\\"'.encode() in request.content
@@ -141,8 +141,8 @@ def test_all_that_wait_are_read_with_what_they_wait_for_and_a_hidden_one_is_left
     async def ask(jira: JiraTracker, _: Between) -> SyncPage:
         before = (await read(jira, None))[-1].checkpoint
         clock.at += 600
-        sandbox.desk.edit("MCU-1", status="Done")
-        return await jira.changes("MCU", before)
+        sandbox.data.edit("MCU-1", status="Done")
+        return await jira.fetch_changes("MCU", before)
 
     page = through(sandbox, twist, ask)
     wanted = {f"MCU-{number}" for number in range(1, 72)} - {hidden}
@@ -150,7 +150,7 @@ def test_all_that_wait_are_read_with_what_they_wait_for_and_a_hidden_one_is_left
     assert not any(ticket.is_blocked for ticket in page.tickets)
 
 
-# --- changes that meet others -----------------------------------------------------------------------------------
+# --- changes that meet others -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["move", "comment"])
@@ -159,8 +159,8 @@ def test_a_conflict_with_what_another_does_just_now_may_pass_later(what: str) ->
         is_change = request.method == "POST" and "/issue/" in request.url.path
         return httpx2.Response(409, json={"errorMessages": ["in transition"]}) if is_change else None
 
-    async def ask(jira: JiraTracker, _: Between) -> PartyFailed:
-        with pytest.raises(PartyFailed, match="in transition") as failed:
+    async def ask(jira: JiraTracker, _: Between) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed, match="in transition") as failed:
             await getattr(jira, what)("MCU-1", "Done", "ref")
         return failed.value
 
@@ -171,8 +171,8 @@ def test_a_conflict_with_what_another_does_just_now_may_pass_later(what: str) ->
 def test_a_move_of_a_ticket_that_is_gone_is_refused(end: str) -> None:
     """Before its transitions are read, and between them and its status."""
 
-    async def ask(jira: JiraTracker, _: Between) -> PartyRefused:
-        with pytest.raises(PartyRefused) as refused:
+    async def ask(jira: JiraTracker, _: Between) -> ExternalServiceRefused:
+        with pytest.raises(ExternalServiceRefused) as refused:
             await jira.move("MCU-1", "To Do", "ref")
         return refused.value
 
@@ -182,26 +182,26 @@ def test_a_move_of_a_ticket_that_is_gone_is_refused(end: str) -> None:
 
 
 def test_a_look_for_a_comment_on_a_ticket_that_is_gone_finds_none() -> None:
-    assert asked_inside(full_sandbox(1), lambda jira: jira.commented("MCU-9", "c")) is None
+    assert asked_inside(full_sandbox(1), lambda jira: jira.find_comment("MCU-9", "c")) is None
 
 
-# --- times and places -------------------------------------------------------------------------------------------
+# --- times and places ---------------------------------------------------------------------------------------
 
 
 def test_an_issue_of_the_future_does_not_end_the_reading() -> None:
     clock = HandClock()
     sandbox = full_sandbox(2, clock)
-    sandbox.desk.issues[next(iter(sandbox.desk.issues))]["fields"]["updated"] = "2099-01-01T00:00:00.000+0000"
+    sandbox.data.issues[next(iter(sandbox.data.issues))]["fields"]["updated"] = "2099-01-01T00:00:00.000+0000"
 
     async def ask(jira: JiraTracker) -> list[list[str]]:
         told, checkpoint = [], None
         for _ in range(3):
             pages = await read(jira, checkpoint)
             checkpoint = pages[-1].checkpoint
-            assert (await jira.changes("MCU", checkpoint)).checkpoint == checkpoint
+            assert (await jira.fetch_changes("MCU", checkpoint)).checkpoint == checkpoint
             told.append(keys_of(pages))
             clock.at += 600
-            sandbox.desk.edit("MCU-2", summary=str(clock.at))
+            sandbox.data.edit("MCU-2", summary=str(clock.at))
         return told
 
     assert asked_inside(sandbox, ask) == [["MCU-2", "MCU-1"], ["MCU-2"], ["MCU-2"]]
@@ -234,10 +234,10 @@ def test_more_of_one_minute_than_a_checkpoint_holds_is_told_whole_and_is_quiet_a
             assert max(len(page.checkpoint) for page in pages) < CHECKPOINT_BYTES_MAX
             told.append(len(set(keys_of(pages))))
             clock.at += 900
-        sandbox.desk.edit("MCU-7", summary="After all that")
+        sandbox.data.edit("MCU-7", summary="After all that")
         return [*told, len(keys_of(await read(jira, checkpoint)))]
 
-    first, *later, edited = asked_inside(sandbox, ask, page_tickets=100)
+    first, *later, edited = asked_inside(sandbox, ask, page_size=100)
     assert first == SEEN_MAX + 250
     assert later[-2:] == [0, 0]
     assert edited == 1
@@ -246,34 +246,34 @@ def test_more_of_one_minute_than_a_checkpoint_holds_is_told_whole_and_is_quiet_a
 def test_the_longest_checkpoint_there_may_be_is_bounded() -> None:
     """The longest ids, the farthest times, the longest place."""
     page = {f"{number:032}": 253_000_000_000_000 for number in range(3 * SEEN_MAX)}
-    before = Reading("M" * 200, start=0, last=0)
-    after, _ = before.after(page, UTC, is_last=False, place="p" * 4000, now=60_000)
-    assert (after.is_cut, after.place is not None, len(after.seen)) == (True, True, SEEN_MAX)
-    assert len(after.text()) < CHECKPOINT_BYTES_MAX
-    assert reading_of(before.project, after.text()) == after
-    longer, _ = before.after(page, UTC, is_last=False, place="é" * 4000, now=60_000)
-    assert longer.place is None
+    before = ReadPosition("M" * 200, start=0, last=0)
+    after, _ = before.advance(page, UTC, is_last=False, page_token="p" * 4000, now=60_000)
+    assert (after.is_truncated, after.page_token is not None, len(after.seen)) == (True, True, SEEN_MAX)
+    assert len(after.to_text()) < CHECKPOINT_BYTES_MAX
+    assert parse_position(before.project, after.to_text()) == after
+    longer, _ = before.advance(page, UTC, is_last=False, page_token="é" * 4000, now=60_000)
+    assert longer.page_token is None
 
 
 def test_a_place_is_for_the_search_that_it_was_given_with() -> None:
-    before = Reading("MCU", start=0, last=0)
+    before = ReadPosition("MCU", start=0, last=0)
     for at, place in ((100_000, "p"), (900_000, None)):
-        after, is_whole = before.after({"1": at, "2": at}, UTC, is_last=False, place="p", now=10**9)
-        assert (after.place, is_whole) == (place, False)
+        after, is_whole = before.advance({"1": at, "2": at}, UTC, is_last=False, page_token="p", now=10**9)
+        assert (after.page_token, is_whole) == (place, False)
 
 
 def test_places_that_are_forgotten_only_cost_time_while_everything_seen_is_kept() -> None:
     async def ask(jira: JiraTracker, between: Between) -> tuple[list[str], int]:
-        pages, forgotten = [await jira.changes("MCU", None)], 0
+        pages, forgotten = [await jira.fetch_changes("MCU", None)], 0
         while pages[-1].has_more:
             checkpoint = pages[-1].checkpoint
-            if (place := reading_of("MCU", checkpoint).place) is not None:
+            if (place := parse_position("MCU", checkpoint).page_token) is not None:
                 forgotten += 1
                 checkpoint = checkpoint.replace(place, "forgotten")
-            pages.append(await jira.changes("MCU", checkpoint))
+            pages.append(await jira.fetch_changes("MCU", checkpoint))
         return keys_of(pages), forgotten
 
-    keys, forgotten = through(full_sandbox(30), lambda _: None, ask, page_tickets=5)
+    keys, forgotten = through(full_sandbox(30), lambda _: None, ask, page_size=5)
     assert len(keys) == len(set(keys)) == 30
     assert forgotten > 3
 
@@ -281,18 +281,18 @@ def test_places_that_are_forgotten_only_cost_time_while_everything_seen_is_kept(
 def test_places_that_are_always_forgotten_are_nonsense_where_nothing_else_leads_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agenticpm.connectors.jira_marks.SEEN_MAX", 10)
+    monkeypatch.setattr("agenticpm.integrations.jira.read_position.SEEN_MAX", 10)
 
     def twist(request: httpx2.Request) -> httpx2.Response | None:
         is_place = b"nextPageToken" in request.content
         return httpx2.Response(400, json={"errorMessages": ["token expired"]}) if is_place else None
 
     async def ask(jira: JiraTracker, between: Between) -> int:
-        with pytest.raises(PartyFailed, match="none of the places"):
+        with pytest.raises(ExternalServiceFailed, match="rejects every page token"):
             await read(jira, None)
         return len(between.paths)
 
-    assert through(full_sandbox(30), twist, ask, page_tickets=12) < 60
+    assert through(full_sandbox(30), twist, ask, page_size=12) < 60
 
 
 def test_what_slips_through_under_a_place_is_found_when_the_window_is_looked_over() -> None:
@@ -304,21 +304,21 @@ def test_what_slips_through_under_a_place_is_found_when_the_window_is_looked_ove
         if not request.url.path.endswith("/search/jql"):
             return None
         body = json.loads(request.content)
-        start, found = int(body.get("nextPageToken", 0)), sandbox._found(body["jql"])
+        start, found = int(body.get("nextPageToken", 0)), sandbox._search_issues(body["jql"])
         end = start + body["maxResults"]
         following = {"nextPageToken": str(end)} if end < len(found) else {"isLast": True}
         return httpx2.Response(200, json={"issues": found[start:end], **following})
 
     async def ask(jira: JiraTracker, _: Between) -> set[str]:
-        pages = [await jira.changes("MCU", None)]
+        pages = [await jira.fetch_changes("MCU", None)]
         while pages[-1].has_more:
-            pages.append(await jira.changes("MCU", pages[-1].checkpoint))
+            pages.append(await jira.fetch_changes("MCU", pages[-1].checkpoint))
             if len(pages) == 3:
                 clock.at += 1
-                sandbox.desk.edit("MCU-1", summary="Moved")
+                sandbox.data.edit("MCU-1", summary="Moved")
         return set(keys_of(pages))
 
-    assert through(sandbox, twist, ask, page_tickets=3) == {f"MCU-{number}" for number in range(1, 13)}
+    assert through(sandbox, twist, ask, page_size=3) == {f"MCU-{number}" for number in range(1, 13)}
 
 
 @pytest.mark.parametrize("id", ["\ud800", "", "../1", "9" * 33])
@@ -330,7 +330,7 @@ def test_an_id_that_is_none_is_nonsense_before_it_goes_anywhere(id: str) -> None
         return httpx2.Response(200, content=body) if request.url.path.endswith("/search/jql") else None
 
     async def ask(jira: JiraTracker, _: Between) -> None:
-        with pytest.raises(PartyFailed, match="id should be"):
-            await jira.changes("MCU", None)
+        with pytest.raises(ExternalServiceFailed, match="expected id as"):
+            await jira.fetch_changes("MCU", None)
 
     through(full_sandbox(1), twist, ask)

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from agenticpm import artefacts, configs, patterns, projects
-from agenticpm.contents import ArtefactType
-from agenticpm.events import moment
-from agenticpm.model import Integration, Project
-from agenticpm.reading import MAIL_PAGES_MAX, PAGES_AT_ONCE, ROUNDS_MAX
-from agenticpm.rounds import SIGNALS_PER_COMMIT
-from agenticpm.rules_writer import RulesWriter
-from agenticpm.tickets import Draft, Milestone, Plan, Stage, Writing
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.domain.tickets import Draft, Milestone, Plan, Stage, Writing
+from agenticpm.domain.writers.rules import RulesWriter
+from agenticpm.model import agent_settings, artefacts, patterns, projects
+from agenticpm.model.entities import Integration, Project
+from agenticpm.model.events import get_now
+from agenticpm.workers.cycle import SIGNALS_PER_COMMIT
+from agenticpm.workers.sync import MAIL_PAGES_MAX, MAX_ROUNDS, PAGES_AT_ONCE
 from holdfast import sweep_buckets
-from holdfast.errors import PartyFailed, PartyRefused, error_label
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, error_label
 from tests.unit.agenticpm.loop_play import INTERVAL_S, Play, PlayTracker, nothing, played
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 
 
-# --- when --------------------------------------------------------------------------------------------------------
+# --- when ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X10")
@@ -39,7 +39,7 @@ def test_a_day_has_a_cycle_for_every_interval_of_its_working_hours_and_none_outs
             turn = await play.loop().tick()
             beats[bool(turn.cycles)] += 1
         assert beats[True] == 40
-        zone = configs.zone_of("Australia/Sydney")
+        zone = agent_settings.get_zone("Australia/Sydney")
         hours = {each.created_at.astimezone(zone).hour for each in await play.events(project, "heartbeat")}
         assert hours == set(range(8, 18))
 
@@ -51,7 +51,7 @@ def test_outside_working_hours_it_says_when_they_begin() -> None:
         await play.project()
         play.clock.advance(10 * HOUR_S)
         turn = await play.loop().tick()
-        assert turn.why_not == "outside working hours; they begin at 2026-02-04T21:00:00+00:00"
+        assert turn.skip_reason == "outside working hours; the next start is 2026-02-04T21:00:00+00:00"
 
     played(story)
 
@@ -61,10 +61,10 @@ def test_a_project_is_due_when_its_interval_is_over_and_not_before() -> None:
         await play.project()
         assert len((await play.loop().tick()).cycles) == 1
         play.clock.advance(INTERVAL_S - 1)
-        assert (await play.loop().tick()).why_not == "no project is due"
+        assert (await play.loop().tick()).skip_reason == "no project is due"
         play.clock.advance(1)
         assert len((await play.loop().tick()).cycles) == 1
-        await configs.put(play.stores, "polling_interval_minutes", 1)
+        await agent_settings.put(play.stores, "polling_interval_minutes", 1)
         play.clock.advance(60)
         assert len((await play.loop().tick()).cycles) == 1
 
@@ -76,7 +76,7 @@ def test_a_project_that_is_not_active_is_not_read(status: str) -> None:
     async def story(play: Play) -> None:
         project = await play.project()
         await projects.change_status(play.stores, project.id, status)
-        assert (await play.turn()).why_not == "no project is due"
+        assert (await play.turn()).skip_reason == "no project is due"
         assert play.tracker.asked == []
         await projects.change_status(play.stores, project.id, "active")
         assert (await play.cycle()).errors == []
@@ -109,7 +109,7 @@ def test_who_pauses_a_project_or_lets_the_agent_do_less_is_heard_in_the_turn_tha
     played(story)
 
 
-# --- one instance ------------------------------------------------------------------------------------------------
+# --- one instance -------------------------------------------------------------------------------------------
 
 
 def test_while_one_instance_holds_the_lease_another_does_nothing() -> None:
@@ -118,7 +118,7 @@ def test_while_one_instance_holds_the_lease_another_does_nothing() -> None:
         lease = await patterns.LEASE.take(play.stores, patterns.LOOP)
         before = await play.items()
         turn = await play.loop().tick()
-        assert turn.why_not is not None and turn.why_not.startswith("another instance is at work")
+        assert turn.skip_reason is not None and turn.skip_reason.startswith("another instance runs the loop")
         assert await play.items() == before and play.tracker.asked == []
         # One that gave no sign of life is taken over, by a higher token.
         play.clock.advance(patterns.LEASE_S + 1)
@@ -151,7 +151,7 @@ def test_one_that_slept_through_the_loss_of_its_lease_writes_nothing() -> None:
 
         play.tracker.meanwhile = another_takes_over
         turn = await play.loop().tick()
-        assert turn.why_not is not None and turn.why_not.startswith("another instance has taken over")
+        assert turn.skip_reason is not None and turn.skip_reason.startswith("another instance took over")
         assert await play.signals(project) == []
         assert await play.events(project, "heartbeat") == []
         assert await play.mark(project, "jira", "last_sync") is None
@@ -160,14 +160,14 @@ def test_one_that_slept_through_the_loss_of_its_lease_writes_nothing() -> None:
     played(story)
 
 
-# --- what goes wrong ---------------------------------------------------------------------------------------------
+# --- what goes wrong ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "failure",
     [
-        PartyFailed("no answer", may_be_done=False),
-        PartyRefused("400", "The project does not exist."),
+        ExternalServiceFailed("no answer", may_be_done=False),
+        ExternalServiceRefused("400", "The project does not exist."),
         ValueError("the answer is no ticket"),
         KeyError("fields"),
         RuntimeError("nobody thought of this"),
@@ -240,7 +240,7 @@ def test_a_tracker_that_always_tells_of_more_is_not_followed_for_ever() -> None:
         play.tracker.stands_still = True
         assert (await play.cycle()).errors == ["tracker"]
         (error,) = await play.events(project, "error")
-        assert "makes no sense" in error.summary
+        assert "Invalid response" in error.summary
 
     played(story)
 
@@ -260,7 +260,7 @@ def test_thresholds_that_are_none_are_told_as_an_error_of_their_project() -> Non
     played(story)
 
 
-# --- everything once ---------------------------------------------------------------------------------------------
+# --- everything once ----------------------------------------------------------------------------------------
 
 
 def test_a_quiet_cycle_writes_its_heartbeat_and_nothing_else() -> None:
@@ -315,7 +315,7 @@ def test_a_first_sync_of_hundreds_of_tickets_over_many_pages_tells_each_once() -
         assert sorted(blocked) == [f"blocked:MCU-{number}" for number in (107, 207, 307, 7)]
         summary = await play.stores.run(patterns.artefact(project.id, ArtefactType.backlog_summary))
         assert summary is not None
-        content = await artefacts.content_of(play.stores, summary)
+        content = await artefacts.load_content(play.stores, summary)
         assert content["summary"]["total_items"] == 400
 
     played(story)
@@ -331,7 +331,7 @@ def test_a_first_sync_that_is_cut_off_goes_on_where_it_was_and_no_artefact_is_of
         cycle = await play.cycle()
         assert (cycle.tickets, cycle.errors) == (2 * PAGES_AT_ONCE, ["tracker"])
         assert await play.mark(project, "jira", "last_sync") == str(2 * PAGES_AT_ONCE)
-        play.tracker.fails = PartyFailed("no answer", may_be_done=False)
+        play.tracker.fails = ExternalServiceFailed("no answer", may_be_done=False)
         await play.cycle()
         assert len(await play.stores.all(patterns.artefacts(project.id))) == 0
         play.tracker.fails = None
@@ -393,7 +393,7 @@ async def _broken_off(play: Play, number: int) -> str:
 @pytest.mark.parametrize("how", ["lost", "reset"])
 def test_a_tracker_that_is_read_anew_tells_no_signal_twice(how: str) -> None:
     async def story(play: Play) -> None:
-        due = moment(play.clock) - timedelta(days=1)
+        due = get_now(play.clock) - timedelta(days=1)
         play.tracker.planned = Plan(milestones=(Milestone(name="Beta", due_at=due),))
         project = await play.project(config={"mail": True, "stakeholders": ["sponsor@example.com"]})
         for number in range(SIGNALS_PER_COMMIT + 2):
@@ -441,7 +441,7 @@ def test_mail_that_comes_while_the_tracker_is_to_be_read_anew_waits_and_hides_no
             play.tracker.put(f"MCU-{number}")
         await play.cycle()
         await _lose_snapshot(play, project)
-        play.tracker.fails = PartyFailed("no answer", may_be_done=False)
+        play.tracker.fails = ExternalServiceFailed("no answer", may_be_done=False)
         play.mailbox.receive("MCU-1 is late")
         assert (await play.cycle()).errors == ["tracker"]
         assert await play.signals(project) == []
@@ -529,7 +529,7 @@ def test_a_tracker_that_always_has_more_to_tell_keeps_no_other_project_waiting()
 
         play.tracker.page_size, play.tracker.meanwhile = 1, more
         (cycle,) = (await play.loop().tick()).cycles
-        assert cycle.tickets == ROUNDS_MAX * PAGES_AT_ONCE
+        assert cycle.tickets == MAX_ROUNDS * PAGES_AT_ONCE
         play.tracker.meanwhile = nothing
         play.clock.advance(INTERVAL_S)
         (cycle,) = (await play.loop().tick()).cycles
@@ -538,7 +538,7 @@ def test_a_tracker_that_always_has_more_to_tell_keeps_no_other_project_waiting()
     played(story)
 
 
-# --- mail --------------------------------------------------------------------------------------------------------
+# --- mail ---------------------------------------------------------------------------------------------------
 
 
 def test_mail_is_read_page_by_page_and_goes_on_from_the_last_token() -> None:
@@ -600,7 +600,7 @@ def test_a_project_that_wants_no_mail_reads_none() -> None:
     played(story)
 
 
-# --- artefacts ---------------------------------------------------------------------------------------------------
+# --- artefacts ----------------------------------------------------------------------------------------------
 
 
 class Interrupted(RulesWriter):
@@ -704,7 +704,7 @@ def test_the_heartbeat_says_what_the_cycle_did() -> None:
 
 def test_without_projects_nothing_is_done_and_no_lease_is_taken() -> None:
     async def story(play: Play) -> None:
-        assert (await play.loop().tick()).why_not == "no project is due"
+        assert (await play.loop().tick()).skip_reason == "no project is due"
         assert ("AGENT", "LEASE#loop") not in await play.items()
 
     played(story)

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from agenticpm.autonomy import proposed
-from agenticpm.signals import detect
-from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import Milestone, Signal, Snapshot, SyncPage, applied
+from agenticpm.domain.autonomy import propose
+from agenticpm.domain.signals import detect
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import Milestone, Signal, Snapshot, SyncPage, apply_page
 from tests.unit.agenticpm.loop_play import Play, played
 from tests.unit.agenticpm.sample_snapshots import DAY, NOW, falling_velocity, snapshot, ticket
 
@@ -24,14 +24,14 @@ def due(at: datetime, points: int) -> Snapshot:
 
 
 def look(before: Snapshot, after: Snapshot) -> tuple[Snapshot, list[Signal]]:
-    seen, signals = detect(before, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), most=99)
+    seen, signals = detect(before, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), limit=99)
     return seen, [each for each in signals if each.kind == "slipping_milestone"]
 
 
 def moved(points: int, was: datetime, now_due: datetime) -> Signal:
     seen, _ = look(snapshot(), due(was, points))
     plan = due(now_due, points).plan
-    _, (signal,) = look(seen, applied(seen, SyncPage(checkpoint="c"), plan, NOW))
+    _, (signal,) = look(seen, apply_page(seen, SyncPage(checkpoint="c"), plan, NOW))
     return signal
 
 
@@ -52,7 +52,7 @@ def test_a_date_that_was_moved_far_and_still_cannot_be_kept_is_critical() -> Non
 def test_nobody_is_asked_about_a_date_that_was_moved_and_can_be_kept() -> None:
     async def story(play: Play) -> None:
         project = await play.project(autonomy_level="tactical")
-        assert proposed(project, moved(10, NOW + 30 * DAY, NOW + 90 * DAY)) is None
-        assert proposed(project, moved(90, NOW + DAY, NOW + 30 * DAY)) is not None
+        assert propose(project, moved(10, NOW + 30 * DAY, NOW + 90 * DAY)) is None
+        assert propose(project, moved(90, NOW + DAY, NOW + 30 * DAY)) is not None
 
     played(story)

@@ -11,39 +11,43 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from agenticpm.connectors.opening import open_party, sandbox_credentials
-from agenticpm.model import Integration
-from agenticpm.sandbox.asana import AsanaSandbox, asana_app
-from agenticpm.sandbox.outlook import OutlookSandbox, outlook_app
-from agenticpm.sandbox.resend import ResendSandbox, resend_app
-from agenticpm.tickets import Health
-from holdfast.errors import InvalidRequest
-from holdfast.web import serving
+from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
+from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
+from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+from agenticpm.domain.tickets import Health
+from agenticpm.integrations.factory import build_sandbox_credentials, open_client
+from agenticpm.model.entities import Integration
+from holdfast.core.errors import InvalidRequest
+from holdfast.web import serve_in_thread
 
 SECRET = "s3cr3t-of-the-test"
 
 
 def health(integration: str, credentials: dict[str, Any]) -> Health:
     async def run() -> Health:
-        async with open_party(integration, credentials) as party:
-            return await party.health()
+        async with open_client(integration, credentials) as party:
+            return await party.check_health()
 
     return asyncio.run(run())
 
 
 STAND_INS: list[tuple[str, Starlette, dict[str, Any]]] = [
-    ("asana", asana_app(AsanaSandbox(token=SECRET)), {"token": SECRET}),
+    ("asana", build_asana_app(AsanaSandbox(token=SECRET)), {"token": SECRET}),
     (
         "outlook",
-        outlook_app(OutlookSandbox(secret=SECRET)),
+        build_outlook_app(OutlookSandbox(secret=SECRET)),
         {"mailbox": "pm@example.com", "tenant": "t", "client_id": "c", "client_secret": SECRET},
     ),
     (
         "outlook",
-        outlook_app(OutlookSandbox(access_token=SECRET)),
+        build_outlook_app(OutlookSandbox(access_token=SECRET)),
         {"mailbox": "pm@example.com", "access_token": SECRET},
     ),
-    ("resend", resend_app(ResendSandbox(api_key=SECRET)), {"api_key": SECRET, "sender": "agent@example.com"}),
+    (
+        "resend",
+        build_resend_app(ResendSandbox(api_key=SECRET)),
+        {"api_key": SECRET, "sender": "agent@example.com"},
+    ),
 ]
 
 
@@ -51,7 +55,7 @@ STAND_INS: list[tuple[str, Starlette, dict[str, Any]]] = [
 def test_a_party_is_asked_with_the_credentials_it_was_given(
     integration: str, app: Starlette, credentials: dict[str, Any]
 ) -> None:
-    with serving(app) as url:
+    with serve_in_thread(app) as url:
         at = {"base_url": url} | ({"login_url": url} if integration == "outlook" else {})
         assert health(integration, credentials | at).is_ok
         (name,) = [name for name, value in credentials.items() if value == SECRET]
@@ -63,30 +67,30 @@ def test_a_party_is_asked_with_the_credentials_it_was_given(
 @pytest.mark.parametrize(
     ("integration", "app"),
     [
-        ("asana", asana_app(AsanaSandbox())),
-        ("outlook", outlook_app(OutlookSandbox())),
-        ("resend", resend_app(ResendSandbox())),
+        ("asana", build_asana_app(AsanaSandbox())),
+        ("outlook", build_outlook_app(OutlookSandbox())),
+        ("resend", build_resend_app(ResendSandbox())),
     ],
 )
 def test_a_stand_in_on_this_machine_needs_no_credentials_of_anybody(integration: str, app: Starlette) -> None:
-    with serving(app) as url:
-        assert health(integration, sandbox_credentials(integration, url)).is_ok
+    with serve_in_thread(app) as url:
+        assert health(integration, build_sandbox_credentials(integration, url)).is_ok
 
 
 @pytest.mark.parametrize(
     "address", ["https://app.asana.com", "http://127.0.0.1.example.com", "nowhere", "http://[x"]
 )
 def test_what_is_not_on_this_machine_is_no_stand_in(address: str) -> None:
-    with pytest.raises(InvalidRequest, match="not on this machine"):
-        sandbox_credentials(Integration.asana, address)
+    with pytest.raises(InvalidRequest, match="expected an address on this machine"):
+        build_sandbox_credentials(Integration.asana, address)
 
 
 def test_every_integration_has_a_port_and_nothing_is_asked_before_the_port_is() -> None:
     async def run() -> list[str]:
         opened = []
         for integration in Integration:
-            async with open_party(
-                integration, sandbox_credentials(integration, "http://127.0.0.1:9")
+            async with open_client(
+                integration, build_sandbox_credentials(integration, "http://127.0.0.1:9")
             ) as party:
                 opened.append(type(party).__name__)
         return opened
@@ -101,7 +105,7 @@ def test_refuses_credentials_that_cannot_be_used_before_anything_is_asked() -> N
 
 def test_a_party_that_is_not_there_is_not_healthy_and_raises_nothing() -> None:
     for integration in Integration:
-        found = health(integration, sandbox_credentials(integration, "http://127.0.0.1:9"))
+        found = health(integration, build_sandbox_credentials(integration, "http://127.0.0.1:9"))
         assert not found.is_ok
         assert "No connection" in found.detail
 
@@ -117,7 +121,7 @@ def test_a_redirect_is_not_followed_with_our_credentials() -> None:
         return RedirectResponse("/elsewhere")
 
     routes = [Route("/elsewhere", elsewhere), Route("/{rest:path}", redirect)]
-    with serving(Starlette(routes=routes)) as url:
+    with serve_in_thread(Starlette(routes=routes)) as url:
         for integration in Integration:
-            assert not health(integration, sandbox_credentials(integration, url)).is_ok
+            assert not health(integration, build_sandbox_credentials(integration, url)).is_ok
     assert reached == []

@@ -16,14 +16,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agenticpm.connectors.credentials import OutlookCredentials
-from agenticpm.connectors.outlook import GraphTokens, OutlookMailbox
-from agenticpm.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, outlook_app
-from agenticpm.tickets import MailMessage, MailPage
-from holdfast.clock import SYSTEM_CLOCK, Clock, RunClock
-from holdfast.errors import NotFound, PartyFailed
-from holdfast.web import parties, serving
-from holdfast.web.sandboxes import Faults
+from agenticpm.demo.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, build_outlook_app
+from agenticpm.domain.tickets import MailMessage, MailPage
+from agenticpm.integrations.credentials import OutlookCredentials
+from agenticpm.integrations.outlook.mailbox import GraphTokens, OutlookMailbox
+from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
+from holdfast.core.errors import ExternalServiceFailed, NotFound
+from holdfast.web import external_client, serve_in_thread
+from holdfast.web.sandbox_faults import Faults
 
 T = TypeVar("T")
 SECRET = "app-secret-of-the-test"
@@ -52,7 +52,7 @@ def asked(
             tokens = GraphTokens(http, found, clock)
             return await ask(OutlookMailbox(http, found.mailbox, tokens, page_size=page_size))
 
-    with serving(outlook_app(sandbox)) as url:
+    with serve_in_thread(build_outlook_app(sandbox)) as url:
         return asyncio.run(run(url))
 
 
@@ -62,7 +62,7 @@ async def synced(
     """Reads to the end, and keeps `known` as somebody would who believes the pages."""
     pages: list[MailPage] = []
     while not pages or pages[-1].has_more:
-        page = await mailbox.messages(checkpoint)
+        page = await mailbox.fetch_messages(checkpoint)
         if page.is_reset:
             known.clear()
         for each in page.messages:
@@ -105,8 +105,8 @@ def test_tells_what_came_changed_and_went_since() -> None:
 
 def test_the_same_checkpoint_twice_gives_the_same_page() -> None:
     async def ask(box: OutlookMailbox) -> tuple[MailPage, MailPage]:
-        first = await box.messages(None)
-        return await box.messages(first.checkpoint), await box.messages(first.checkpoint)
+        first = await box.fetch_messages(None)
+        return await box.fetch_messages(first.checkpoint), await box.fetch_messages(first.checkpoint)
 
     once, again = asked(ask, OutlookSandbox(), page_size=1)
     assert once == again
@@ -119,7 +119,7 @@ def test_a_link_that_was_forgotten_is_a_reset_with_everything() -> None:
     async def ask(box: OutlookMailbox) -> MailPage:
         link, _ = await synced(box, None, {})
         sandbox.expire()
-        return await box.messages(link)
+        return await box.fetch_messages(link)
 
     page = asked(ask, sandbox)
     assert page.is_reset
@@ -141,7 +141,7 @@ def test_a_link_that_was_forgotten_is_a_reset_with_everything() -> None:
     )
 )
 def test_any_edits_and_readings_end_with_what_is_in_the_inbox(steps: list[tuple[str, int]]) -> None:
-    sandbox = OutlookSandbox(seeds=False)
+    sandbox = OutlookSandbox(with_sample=False)
 
     async def ask(url: str) -> dict[str, MailMessage]:
         known: dict[str, MailMessage] = {}
@@ -149,7 +149,7 @@ def test_any_edits_and_readings_end_with_what_is_in_the_inbox(steps: list[tuple[
         found = OutlookCredentials.model_validate(
             {"mailbox": MAILBOX, "base_url": url, "access_token": TOKEN}
         )
-        transport = httpx2.ASGITransport(app=outlook_app(sandbox))
+        transport = httpx2.ASGITransport(app=build_outlook_app(sandbox))
         async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
             for what, number in [*steps, ("sync", 2), ("sync", 1)]:
                 box = OutlookMailbox(
@@ -167,7 +167,7 @@ def test_any_edits_and_readings_end_with_what_is_in_the_inbox(steps: list[tuple[
                 elif what == "sync":
                     link, _ = await synced(box, link, known)
                 elif what == "page":
-                    page = await box.messages(link)
+                    page = await box.fetch_messages(link)
                     _believe(known, page)
                     link = page.checkpoint
         return known
@@ -187,7 +187,7 @@ def _believe(known: dict[str, MailMessage], page: MailPage) -> None:
             known[each.id] = each
 
 
-# --- who asks ----------------------------------------------------------------------------------------------------
+# --- who asks -----------------------------------------------------------------------------------------------
 
 APP: dict[str, Any] = {"tenant": "acme.example", "client_id": "c-1", "client_secret": SECRET}
 
@@ -200,8 +200,8 @@ def test_an_app_signs_in_once_and_again_shortly_before_its_token_ends(tmp_path: 
         counted = []
         for wait in (0, 10, TOKEN_S - 200, 100):
             clock.advance(wait)
-            await box.messages(None)
-            counted.append(sandbox.signed_in)
+            await box.fetch_messages(None)
+            counted.append(sandbox.sign_in_count)
         return counted
 
     assert asked(ask, sandbox, clock=clock, **APP) == [1, 1, 1, 2]
@@ -211,37 +211,37 @@ def test_a_token_that_was_withdrawn_is_replaced_at_the_next_request() -> None:
     sandbox = OutlookSandbox(secret=SECRET)
 
     async def ask(box: OutlookMailbox) -> int:
-        await box.messages(None)
+        await box.fetch_messages(None)
         sandbox._issued.clear()
-        with pytest.raises(PartyFailed, match="credentials"):
-            await box.messages(None)
-        return len((await box.messages(None)).messages)
+        with pytest.raises(ExternalServiceFailed, match="credentials"):
+            await box.fetch_messages(None)
+        return len((await box.fetch_messages(None)).messages)
 
     assert asked(ask, sandbox, **APP) == 3
 
 
 def test_a_wrong_secret_is_refused_without_being_shown() -> None:
-    async def ask(box: OutlookMailbox) -> PartyFailed:
-        with pytest.raises(PartyFailed) as failed:
-            await box.messages(None)
+    async def ask(box: OutlookMailbox) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await box.fetch_messages(None)
         return failed.value
 
     failed = asked(ask, OutlookSandbox(secret="another"), **APP)
-    assert "mend tenant" in failed.message
+    assert "fix tenant" in failed.message
     assert SECRET not in failed.message
 
 
-def signed_in(answer: httpx2.Response) -> PartyFailed:
+def signed_in(answer: httpx2.Response) -> ExternalServiceFailed:
     """How signing in fails, where it is answered so."""
 
-    async def run() -> PartyFailed:
+    async def run() -> ExternalServiceFailed:
         found = OutlookCredentials.model_validate(
             {"mailbox": MAILBOX, "base_url": HERE, "login_url": HERE, **APP}
         )
         transport = httpx2.MockTransport(lambda _: answer)
         async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
-            with pytest.raises(PartyFailed) as failed:
-                await GraphTokens(http, found, SYSTEM_CLOCK).bearer()
+            with pytest.raises(ExternalServiceFailed) as failed:
+                await GraphTokens(http, found, SYSTEM_CLOCK).get_bearer()
             return failed.value
 
     return asyncio.run(run())
@@ -258,46 +258,46 @@ def test_a_sign_in_that_takes_no_more_says_when_to_come_again_within_reason(
 
 
 def test_a_sign_in_without_end_is_not_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parties, "BODY_BYTES_MAX", 1000)
+    monkeypatch.setattr(external_client, "BODY_BYTES_MAX", 1000)
     body = b" " * 1000 + b'{"access_token": "t", "expires_in": 3600}'
     assert "larger than 1000 bytes" in signed_in(httpx2.Response(200, content=body)).message
 
 
 @pytest.mark.parametrize("answer", [httpx2.Response(200, text="<html>"), httpx2.Response(200, json={})])
 def test_a_sign_in_that_makes_no_sense_is_named(answer: httpx2.Response) -> None:
-    assert "Outlook's sign-in answers nonsense" in signed_in(answer).message
+    assert "Invalid response from Outlook's sign-in" in signed_in(answer).message
 
 
 def test_a_tenant_that_is_not_there_is_mended_in_the_integration() -> None:
-    assert "mend tenant" in signed_in(httpx2.Response(404)).message
+    assert "fix tenant" in signed_in(httpx2.Response(404)).message
 
 
 def test_health_tells_a_mailbox_that_can_be_read_from_one_that_cannot() -> None:
-    assert asked(lambda box: box.health(), OutlookSandbox(access_token=TOKEN)).is_ok
-    assert not asked(lambda box: box.health(), OutlookSandbox(access_token="other")).is_ok
-    assert not asked(lambda box: box.health(), OutlookSandbox(mailbox="other@example.com")).is_ok
+    assert asked(lambda box: box.check_health(), OutlookSandbox(access_token=TOKEN)).is_ok
+    assert not asked(lambda box: box.check_health(), OutlookSandbox(access_token="other")).is_ok
+    assert not asked(lambda box: box.check_health(), OutlookSandbox(mailbox="other@example.com")).is_ok
 
 
 def test_a_mailbox_that_is_not_there_is_not_found() -> None:
     async def ask(box: OutlookMailbox) -> None:
         with pytest.raises(NotFound):
-            await box.messages(None)
+            await box.fetch_messages(None)
 
     asked(ask, OutlookSandbox(mailbox="other@example.com"))
 
 
 def test_too_many_requests_say_when_to_come_again() -> None:
-    async def ask(box: OutlookMailbox) -> PartyFailed:
-        with pytest.raises(PartyFailed) as failed:
-            await box.messages(None)
+    async def ask(box: OutlookMailbox) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await box.fetch_messages(None)
         return failed.value
 
     assert asked(ask, OutlookSandbox(faults=Faults(too_many=1.0, retry_after_s=9))).retry_after_s == 9.0
 
 
 def test_the_doors_receive_edit_and_remove() -> None:
-    sandbox = OutlookSandbox(seeds=False)
-    with serving(outlook_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+    sandbox = OutlookSandbox(with_sample=False)
+    with serve_in_thread(build_outlook_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         id = http.post("/sandbox/messages", json={"subject": "A", "from": "a@example.com"}).json()["id"]
         http.post(f"/sandbox/messages/{id}", json={"subject": "B"}).raise_for_status()
         assert sandbox.messages[id]["subject"] == "B"
@@ -309,7 +309,7 @@ def test_the_doors_receive_edit_and_remove() -> None:
     assert (sandbox.messages, sandbox.faults.too_many) == ({}, 0.5)
 
 
-# --- nonsense ----------------------------------------------------------------------------------------------------
+# --- nonsense -----------------------------------------------------------------------------------------------
 
 LINK = "@odata.deltaLink"
 # Where a link of Graph's leads.
@@ -342,24 +342,24 @@ def answered(status: int, body: Any, checkpoint: str | None = None, path: str = 
         async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
             tokens = GraphTokens(http, OutlookCredentials.model_validate(told), SYSTEM_CLOCK)
             link = None if checkpoint is None else checkpoint.replace("{here}", url)
-            return await OutlookMailbox(http, MAILBOX, tokens).messages(link)
+            return await OutlookMailbox(http, MAILBOX, tokens).fetch_messages(link)
 
     return asyncio.run(run(HERE))
 
 
 NONSENSE: list[tuple[int, Any, str]] = [
-    (200, "<html>welcome</html>", "it is no JSON"),
-    (200, None, "the answer: "),
+    (200, "<html>welcome</html>", "not JSON"),
+    (200, None, "the response: "),
     (200, {}, "value: Field required"),
     (200, {"value": {}}, "value: "),
     (200, {"value": [7], LINK: OWN}, "value.0: "),
     (200, {"value": []}, "neither @odata.nextLink nor @odata.deltaLink"),
     (200, {"value": [], LINK: 7}, "@odata.deltaLink: "),
-    (200, {"value": [], LINK: "https://evil.example/v1.0/x"}, "leads to another place"),
-    (200, {"value": [], "@odata.nextLink": "//evil.example/v1.0/x"}, "leads to another place"),
-    (200, {"value": [], LINK: "/v1.0/x"}, "leads to another place"),
+    (200, {"value": [], LINK: "https://evil.example/v1.0/x"}, "does not lead to the messages"),
+    (200, {"value": [], "@odata.nextLink": "//evil.example/v1.0/x"}, "does not lead to the messages"),
+    (200, {"value": [], LINK: "/v1.0/x"}, "does not lead to the messages"),
     *[
-        (200, {"value": [], LINK: "{here}" + path}, "leads to another place")
+        (200, {"value": [], LINK: "{here}" + path}, "does not lead to the messages")
         for path in (
             "/elsewhere",
             "/v1.0/users/x",
@@ -371,7 +371,7 @@ NONSENSE: list[tuple[int, Any, str]] = [
             "/beta/v1.0/users/x/messages/delta",
         )
     ],
-    (200, {"value": [], LINK: "http://u@[bad/v1.0/x"}, "leads to another place"),
+    (200, {"value": [], LINK: "http://u@[bad/v1.0/x"}, "does not lead to the messages"),
     (200, {"value": [{**GOOD, "id": ""}], LINK: OWN}, "id: "),
     (
         200,
@@ -392,7 +392,7 @@ NONSENSE: list[tuple[int, Any, str]] = [
 
 @pytest.mark.parametrize(("status", "body", "said"), NONSENSE)
 def test_an_answer_that_makes_no_sense_is_named(status: int, body: Any, said: str) -> None:
-    with pytest.raises(PartyFailed) as failed:
+    with pytest.raises(ExternalServiceFailed) as failed:
         answered(status, body)
     assert said in failed.value.message
     assert not failed.value.may_be_done
@@ -426,12 +426,12 @@ def test_links_are_followed_in_any_of_the_forms_that_graph_gives_them(path: str)
     "checkpoint", ["https://evil.example/v1.0/x", "not a link", "{here}.evil.example/v1.0/"]
 )
 def test_a_checkpoint_that_leads_elsewhere_is_not_followed(checkpoint: str) -> None:
-    with pytest.raises(PartyFailed, match="the checkpoint leads to another place"):
+    with pytest.raises(ExternalServiceFailed, match="the checkpoint does not lead to the messages"):
         answered(200, {"value": [], LINK: OWN}, checkpoint)
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "ErrorItemNotFound"), (400, "BadRequest"), (400, None)])
 def test_a_refusal_that_does_not_say_it_has_forgotten_is_no_reset(status: int, code: str | None) -> None:
     body: Any = "<html>" if code is None else {"error": {"code": code}}
-    with pytest.raises(PartyFailed, match=f"refuses the link of the checkpoint with {status}"):
+    with pytest.raises(ExternalServiceFailed, match=f"refused the link of the checkpoint with {status}"):
         answered(status, body, OWN)

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from agenticpm import artefacts, escalations, patterns, projects
-from agenticpm.autonomy import DO_IT, QUESTIONS_MAX
-from agenticpm.contents import ArtefactType
-from agenticpm.events import moment
-from agenticpm.model import EscalationStatus, Project
-from agenticpm.rounds import SIGNALS_PER_COMMIT
-from agenticpm.tickets import Milestone, Plan
-from holdfast.errors import Conflict, InvalidRequest
+from agenticpm.domain.autonomy import DO_IT, QUESTIONS_MAX
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.domain.tickets import Milestone, Plan
+from agenticpm.model import artefacts, escalations, patterns, projects
+from agenticpm.model.entities import EscalationStatus, Project
+from agenticpm.model.events import get_now
+from agenticpm.workers.cycle import SIGNALS_PER_COMMIT
+from holdfast.core.errors import Conflict, InvalidRequest
 from tests.unit.agenticpm.loop_play import INTERVAL_S, Play, played
 
 DAY_S = 86400.0
@@ -73,13 +73,13 @@ def test_a_log_that_names_an_item_and_one_that_drops_it_do_not_both_get_through(
             "status": "active",
             "related_raid_items": [item["id"]],
         }
-        naming = await artefacts.updated(
+        naming = await artefacts.build_update(
             play.stores,
             project.id,
             ArtefactType.decision_log,
             {"decisions": [decision]},
             seen=log,
-            beside={ArtefactType.raid_log: raid.content},
+            related={ArtefactType.raid_log: raid.content},
         )
         # Between what one has read and what it writes, the other has dropped the item.
         await artefacts.update(play.stores, project.id, ArtefactType.raid_log, {"items": []}, raid.version)
@@ -95,7 +95,7 @@ def test_a_log_that_names_an_item_and_one_that_drops_it_do_not_both_get_through(
 
 def test_what_nobody_decided_in_time_is_asked_anew_while_it_stands() -> None:
     async def story(play: Play) -> None:
-        due = moment(play.clock) - timedelta(days=1)
+        due = get_now(play.clock) - timedelta(days=1)
         play.tracker.planned = Plan(milestones=(Milestone(name="Beta", due_at=due),))
         project = await play.project(autonomy_level="artefact")
         play.tracker.put("MCU-1", milestone="Beta")
@@ -104,7 +104,7 @@ def test_what_nobody_decided_in_time_is_asked_anew_while_it_stands() -> None:
         play.clock.advance(7 * DAY_S + 60)
         assert await escalations.expire_due(play.stores) == 1
         await play.cycle()
-        first, again = await escalations.of_project(play.stores, project.id)
+        first, again = await escalations.list_of_project(play.stores, project.id)
         assert (first.id, first.status, again.status) == (
             asked.id,
             EscalationStatus.expired,

@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agenticpm.connectors.resend import KEY_KEPT_S, ResendMailer
-from agenticpm.sandbox.resend import ResendSandbox, resend_app
-from agenticpm.tickets import Health, OutgoingMail
-from holdfast.clock import RunClock
-from holdfast.errors import HoldfastError, PartyFailed, PartyRefused
-from holdfast.web import serving
-from holdfast.web.sandboxes import Faults
+from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+from agenticpm.domain.tickets import Health, OutgoingMail
+from agenticpm.integrations.resend.mailer import KEY_LIFETIME_S, ResendMailer
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
 
 T = TypeVar("T")
 KEY = "re_of_the_test"
@@ -40,7 +40,7 @@ def asked(
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
             return await ask(ResendMailer(http, sender))
 
-    with serving(resend_app(sandbox)) as url:
+    with serve_in_thread(build_resend_app(sandbox)) as url:
         return asyncio.run(run(url))
 
 
@@ -88,7 +88,7 @@ def test_a_key_is_forgotten_after_a_day_and_not_before(tmp_path: Path) -> None:
 
     async def ask(mailer: ResendMailer) -> list[int]:
         counted = []
-        for wait in (0, KEY_KEPT_S - 1, 2):
+        for wait in (0, KEY_LIFETIME_S - 1, 2):
             clock.advance(wait)
             await mailer.send(MAIL, "k-1")
             counted.append(len(sandbox.ledger))
@@ -100,9 +100,9 @@ def test_a_key_is_forgotten_after_a_day_and_not_before(tmp_path: Path) -> None:
 def test_another_mail_under_the_same_key_is_refused_for_good() -> None:
     sandbox = ResendSandbox(api_key=KEY)
 
-    async def ask(mailer: ResendMailer) -> PartyRefused:
+    async def ask(mailer: ResendMailer) -> ExternalServiceRefused:
         await mailer.send(MAIL, "k-1")
-        with pytest.raises(PartyRefused) as refused:
+        with pytest.raises(ExternalServiceRefused) as refused:
             await mailer.send(MAIL.model_copy(update={"text": "Another."}), "k-1")
         return refused.value
 
@@ -112,17 +112,19 @@ def test_another_mail_under_the_same_key_is_refused_for_good() -> None:
 
 def test_mail_from_an_unverified_domain_is_refused_for_good_and_a_bad_key_for_now() -> None:
     sandbox = ResendSandbox(api_key=KEY, domain="example.org")
-    assert failed(PartyRefused, sandbox).code == "validation_error"
-    bad = failed(PartyFailed, sandbox, key="re_other")
+    assert failed(ExternalServiceRefused, sandbox).code == "validation_error"
+    bad = failed(ExternalServiceFailed, sandbox, key="re_other")
     assert (bad.may_be_done, "credentials" in bad.message) == (False, True)
-    missing = failed(PartyFailed, sandbox, key="")
+    missing = failed(ExternalServiceFailed, sandbox, key="")
     assert not missing.may_be_done
     assert sandbox.ledger == []
 
 
 def test_a_mail_to_nobody_is_refused_for_good() -> None:
     assert (
-        failed(PartyRefused, ResendSandbox(), OutgoingMail(to=("nobody",), subject="s", text="t")).code
+        failed(
+            ExternalServiceRefused, ResendSandbox(), OutgoingMail(to=("nobody",), subject="s", text="t")
+        ).code
         == "422"
     )
 
@@ -130,13 +132,13 @@ def test_a_mail_to_nobody_is_refused_for_good() -> None:
 @pytest.mark.parametrize("key", ["", "k" * 257, "k\nk", "k\u00e9"])
 def test_a_key_that_no_header_holds_is_refused_before_anything_is_asked(key: str) -> None:
     sandbox = ResendSandbox()
-    assert failed(PartyRefused, sandbox, idempotency=key).code == "invalid_idempotency_key"
+    assert failed(ExternalServiceRefused, sandbox, idempotency=key).code == "invalid_idempotency_key"
     assert sandbox.ledger == []
 
 
 def test_too_many_mails_say_when_to_come_again_and_that_none_was_sent() -> None:
     sandbox = ResendSandbox(faults=Faults(too_many=1.0, retry_after_s=7))
-    error = failed(PartyFailed, sandbox)
+    error = failed(ExternalServiceFailed, sandbox)
     assert (error.may_be_done, error.retry_after_s, sandbox.ledger) == (False, 7.0, [])
 
 
@@ -144,8 +146,8 @@ def test_too_many_mails_say_when_to_come_again_and_that_none_was_sent() -> None:
 def test_a_mail_whose_answer_is_lost_may_be_sent_and_its_key_finds_it(faults: Faults) -> None:
     sandbox = ResendSandbox(faults=faults)
 
-    async def ask(mailer: ResendMailer) -> tuple[PartyFailed, dict[str, Any]]:
-        with pytest.raises(PartyFailed) as lost:
+    async def ask(mailer: ResendMailer) -> tuple[ExternalServiceFailed, dict[str, Any]]:
+        with pytest.raises(ExternalServiceFailed) as lost:
             await mailer.send(MAIL, "k-1")
         sandbox.faults = Faults()
         return lost.value, await mailer.send(MAIL, "k-1")
@@ -173,19 +175,19 @@ def test_a_line_of_the_ledger_that_was_cut_off_took_no_effect(tmp_path: Path) ->
 
 def test_the_doors_set_faults_and_show_the_ledger() -> None:
     sandbox = ResendSandbox(api_key=KEY)
-    with serving(resend_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+    with serve_in_thread(build_resend_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         http.post("/sandbox/faults", json={"failed_before": 1.0}).raise_for_status()
         assert http.get("/sandbox/ledger").json() == {"ledger": []}
     assert sandbox.faults.failed_before == 1.0
 
 
 def health(sandbox: ResendSandbox, key: str = KEY) -> Health:
-    return asked(lambda mailer: mailer.health(), sandbox, key=key)
+    return asked(lambda mailer: mailer.check_health(), sandbox, key=key)
 
 
 def test_health_knows_a_good_key_one_that_only_sends_and_a_bad_one() -> None:
     assert health(ResendSandbox(api_key=KEY)).is_ok
-    assert health(ResendSandbox(api_key=KEY, sends_only=True)).detail == "The key is good, and may only send."
+    assert health(ResendSandbox(api_key=KEY, sends_only=True)).detail == "The key is valid and may only send."
     assert not health(ResendSandbox(api_key=KEY), key="other").is_ok
     assert not health(ResendSandbox(api_key=KEY), key="").is_ok
     assert not health(ResendSandbox(api_key=KEY, faults=Faults(failed_before=1.0))).is_ok
@@ -195,9 +197,9 @@ NONSENSE: list[tuple[int, Any, str, bool]] = [
     (200, {}, "id: Field required", True),
     (200, {"id": 7}, "id: ", True),
     (200, {"id": ""}, "id: ", True),
-    (200, [], "the answer: ", True),
-    (200, "<html>", "it is no JSON", True),
-    (200, None, "the answer: ", True),
+    (200, [], "the response: ", True),
+    (200, "<html>", "not JSON", True),
+    (200, None, "the response: ", True),
     (409, {"name": "concurrent_idempotent_requests"}, "sending the same mail", True),
     (409, "<html>", "409 (unknown)", True),
     (403, "<html>", "credentials", False),
@@ -218,10 +220,10 @@ def test_an_answer_that_makes_no_sense_is_named_and_says_whether_the_mail_may_be
             else JSONResponse(body, status_code=status)
         )
 
-    async def run() -> PartyFailed:
+    async def run() -> ExternalServiceFailed:
         transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/emails", answer, methods=["POST"])]))
         async with httpx2.AsyncClient(base_url="http://127.0.0.1", transport=transport) as http:
-            with pytest.raises(PartyFailed) as raised:
+            with pytest.raises(ExternalServiceFailed) as raised:
                 await ResendMailer(http, SENDER).send(MAIL, "k-1")
         return raised.value
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agenticpm.mail_signals import mail_signals
-from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import MailMessage, MailPage, Snapshot, Writing
-from agenticpm.writing.raid_log import MAIL_RISKS_MAX, raid_log
+from agenticpm.domain.mail_signals import detect_mail_signals
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import MailMessage, MailPage, Snapshot, Writing
+from agenticpm.domain.writers.raid_log import MAIL_RISKS_MAX, build_raid_log
 from tests.unit.agenticpm.sample_snapshots import DAY, NOW, item, snapshot, ticket
 
 SEEN = snapshot(*(ticket(f"MCU-{number}") for number in range(30)))
@@ -22,14 +22,14 @@ def received(*subjects: str, before: Snapshot = SEEN, at: datetime = NOW - DAY) 
         MailMessage(id=f"m-{count + n}", subject=subject, received_at=at)
         for n, subject in enumerate(subjects)
     ]
-    return mail_signals(before, MailPage(messages=tuple(mails), checkpoint="c"), "MCU", at + DAY)[0]
+    return detect_mail_signals(before, MailPage(messages=tuple(mails), checkpoint="c"), "MCU", at + DAY)[0]
 
 
 def log_of(
     seen: Snapshot, previous: dict[str, Any] | None = None, now: datetime = NOW
 ) -> list[dict[str, Any]]:
     writing = Writing(type="raid_log", previous=previous, snapshot=seen, signals=(), raid_log=None, now=now)
-    items: list[dict[str, Any]] = raid_log(writing, Thresholds())["items"]
+    items: list[dict[str, Any]] = build_raid_log(writing, Thresholds())["items"]
     return items
 
 

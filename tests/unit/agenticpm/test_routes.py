@@ -13,12 +13,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from agenticpm import SYSTEM, configs, patterns, projects
-from agenticpm.model import Action, Escalation, Project
-from agenticpm.routes import routes
-from agenticpm.sandbox.resend import ResendSandbox, resend_app
-from holdfast import Stores, prepare, stores_in_memory
-from holdfast.web import make_app, serving
+from agenticpm.api.routes import build_routes
+from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+from agenticpm.model import agent_settings, patterns, projects
+from agenticpm.model.entities import Action, Escalation, Project
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_memory_stores, provision
+from holdfast.web import make_app, serve_in_thread
 from tests.unit.agenticpm.samples import (
     NOON,
     HandClock,
@@ -56,10 +57,10 @@ class Door:
 def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
     clock = HandClock()
-    stores = stores_in_memory(SYSTEM, clock=clock)
-    asyncio.run(prepare(stores, SYSTEM))
-    app = make_app("AgenticPM", "1", routes(stores.for_component("api")))
-    with serving(app) as url, httpx.Client(base_url=url, timeout=30) as client:
+    stores = open_memory_stores(SYSTEM, clock=clock)
+    asyncio.run(provision(stores, SYSTEM))
+    app = make_app("AgenticPM", "1", build_routes(stores.for_component("api")))
+    with serve_in_thread(app) as url, httpx.Client(base_url=url, timeout=30) as client:
         yield Door(client, stores, clock)
     asyncio.run(stores.close())
 
@@ -76,7 +77,7 @@ def problem(answer: httpx.Response, status: int) -> str:
     return json.dumps(told)
 
 
-# --- projects ----------------------------------------------------------------------------------------------------
+# --- projects -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-11")
@@ -114,7 +115,7 @@ def test_an_unknown_status_source_or_level_is_refused_with_what_there_is(door: D
         door.http.post("/projects", json=wanted | {"source": "jira", "name": ""}), 400
     )
     assert problem(door.http.get(f"/projects/{uuid4()}"), 404)
-    assert "is no id of a project" in problem(door.http.get("/projects/MCU"), 400)
+    assert "Invalid project id" in problem(door.http.get("/projects/MCU"), 400)
 
 
 def test_a_list_goes_on_from_its_cursor(door: Door) -> None:
@@ -125,7 +126,7 @@ def test_a_list_goes_on_from_its_cursor(door: Door) -> None:
     assert second["cursor"] is None
 
 
-# --- artefacts ---------------------------------------------------------------------------------------------------
+# --- artefacts ----------------------------------------------------------------------------------------------
 
 
 def test_an_artefact_is_put_read_compared_and_undone_by_its_version(door: Door) -> None:
@@ -189,7 +190,7 @@ def test_an_artefact_is_exported_as_people_need_it(door: Door) -> None:
     assert problem(door.http.get(path + "/export", params={"format": "pdf"}), 422)
 
 
-# --- events ------------------------------------------------------------------------------------------------------
+# --- events -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-33")
@@ -216,7 +217,7 @@ def test_events_come_newest_first_with_cursors_and_a_day_has_them_in_full(door: 
     assert problem(door.http.get("/events/yesterday"), 422)
 
 
-# --- escalations -------------------------------------------------------------------------------------------------
+# --- escalations --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-33")
@@ -242,7 +243,7 @@ def test_an_escalation_is_found_decided_once_and_stands_in_the_decision_log(door
     assert problem(door.http.get("/escalations", params={"status": "open"}), 422)
 
 
-# --- actions -----------------------------------------------------------------------------------------------------
+# --- actions ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-40")
@@ -291,15 +292,15 @@ def test_what_is_cancelled_waits_no_more_and_cannot_be_approved(door: Door) -> N
 @pytest.mark.parametrize(
     ("detail", "told"),
     [
-        ({"kind": "move"}, "kind of this action cannot be edited: to, subject, text can"),
-        ({"because": {}}, "because of this action cannot be edited"),
+        ({"kind": "move"}, "Cannot edit kind of this action. Editable: to, subject, text"),
+        ({"because": {}}, "Cannot edit because of this action"),
         ({"to": []}, "A mail needs someone to go to"),
         ({"to": "lead@acme.example"}, "to must be a list"),
         ({"to": ["nobody"]}, "to must be a list of mail addresses"),
         ({"subject": ""}, "A mail needs"),
         ({"text": 7}, "A mail needs"),
         ({"subject": "Hello\r\nBcc: everybody@acme.example"}, "subject must be one line"),
-        ({}, "An edit changes something"),
+        ({}, "Invalid edit: no changes"),
     ],
 )
 def test_an_edit_into_something_that_cannot_be_sent_is_refused(
@@ -343,13 +344,13 @@ def test_an_action_of_no_project_is_under_global(door: Door) -> None:
         assert problem(door.http.get(f"/why/{wrong}"), 400)
 
 
-# --- settings, integrations, the agent ---------------------------------------------------------------------------
+# --- settings, integrations, the agent ----------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-43")
 @pytest.mark.proves("AP-44")
 def test_settings_are_listed_set_and_refused(door: Door) -> None:
-    asyncio.run(configs.seed(door.stores))
+    asyncio.run(agent_settings.seed(door.stores))
     assert len(door.got("/config")) == 5
     assert door.got("/config/budget_ceiling_daily_usd")["value"] == 0.33
     assert answer_of(door.http.put("/config/hold_queue_minutes", json={"value": 5}))["value"] == 5
@@ -363,7 +364,7 @@ def test_settings_are_listed_set_and_refused(door: Door) -> None:
 @pytest.mark.proves("AP-42")
 def test_an_integration_is_put_checked_over_http_rotated_and_shows_no_secret(door: Door) -> None:
     party = ResendSandbox(api_key=KEY)
-    with serving(resend_app(party)) as url:
+    with serve_in_thread(build_resend_app(party)) as url:
         credentials = {"base_url": url, "api_key": KEY, "sender": "agent@acme.example"}
         answers = [door.http.put("/integrations/resend/credentials", json=credentials)]
         answers.append(door.http.post("/integrations/resend/check"))

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from agenticpm.contents import ArtefactType, check_between, checked_content
-from agenticpm.rules_writer import RulesWriter, same_but_for_time
-from agenticpm.signals import detect, mail_signals
-from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import (
+from agenticpm.domain.contents import ArtefactType, check_consistency, validate_content
+from agenticpm.domain.signals import detect, detect_mail_signals
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import (
     FieldChange,
     MailMessage,
     MailPage,
@@ -27,6 +26,7 @@ from agenticpm.tickets import (
     Ticket,
     Writing,
 )
+from agenticpm.domain.writers.rules import RulesWriter, is_same_except_times
 from tests.unit.agenticpm.sample_snapshots import (
     DAY,
     NOW,
@@ -60,7 +60,7 @@ def written(
 
 
 def watched(seen: Snapshot, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
-    return detect(snapshot(), seen, (), raid_log=None, now=now, thresholds=Thresholds(), most=1000)
+    return detect(snapshot(), seen, (), raid_log=None, now=now, thresholds=Thresholds(), limit=1000)
 
 
 def sprint_of_34() -> list[Ticket]:
@@ -82,7 +82,7 @@ def sprint_of_34() -> list[Ticket]:
     ]
 
 
-# --- any facts ---------------------------------------------------------------------------------------------------
+# --- any facts ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-50")
@@ -102,8 +102,8 @@ def test_whatever_the_facts_every_content_keeps_its_schema_and_agrees_with_the_o
         for type in (ArtefactType.delivery_state, ArtefactType.backlog_summary, ArtefactType.decision_log):
             contents[type] = written(type, seen, contents.get(type), signals=signals, raid_log=log, now=now)
         for type, content in contents.items():
-            checked_content(type, content)
-        check_between(contents)
+            validate_content(type, content)
+        check_consistency(contents)
 
 
 @settings(max_examples=40, deadline=None)
@@ -118,16 +118,16 @@ def test_a_quiet_cycle_changes_nothing_but_the_time(facts: Snapshot, raid_log: d
     for type in ("delivery_state", "backlog_summary", "decision_log"):
         content = written(type, seen, signals=signals, raid_log=log)
         assert content == written(type, seen, signals=signals, raid_log=log)
-        assert same_but_for_time(content, written(type, again, content, raid_log=log, now=later))
+        assert is_same_except_times(content, written(type, again, content, raid_log=log, now=later))
 
 
 def test_only_the_time_of_the_sync_does_not_make_a_new_version() -> None:
     seen = snapshot(ticket())
     content = written("backlog_summary", seen)
     later = written("backlog_summary", seen.model_copy(update={"synced_at": NOW + DAY}))
-    assert content != later and same_but_for_time(content, later)
-    assert not same_but_for_time(content, written("backlog_summary", snapshot()))
-    assert not same_but_for_time(None, content)
+    assert content != later and is_same_except_times(content, later)
+    assert not is_same_except_times(content, written("backlog_summary", snapshot()))
+    assert not is_same_except_times(None, content)
 
 
 def test_texts_of_tickets_are_cut_and_lose_what_cannot_be_seen() -> None:
@@ -144,7 +144,7 @@ def test_texts_of_tickets_are_cut_and_lose_what_cannot_be_seen() -> None:
         assert texts and all(len(each) < 500 and each.isprintable() for each in texts)
 
 
-# --- delivery state ----------------------------------------------------------------------------------------------
+# --- delivery state -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-50")
@@ -248,7 +248,7 @@ def test_a_blocker_and_its_issue_were_raised_when_the_tracker_says() -> None:
         raid_log=None,
         now=NOW,
         thresholds=Thresholds(),
-        most=9,
+        limit=9,
     )
     for content, lines in (("delivery_state", "blockers"), ("raid_log", "items")):
         assert written(content, seen)[lines][0]["raised_date"] == "2026-02-02T09:00:00Z"
@@ -286,7 +286,7 @@ def test_next_actions_begin_with_what_is_overdue_and_are_not_more_than_ten() -> 
     assert len(content["next_actions"]) == 10
 
 
-# --- RAID log ----------------------------------------------------------------------------------------------------
+# --- RAID log -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-51")
@@ -394,7 +394,7 @@ def test_a_mail_that_speaks_of_trouble_is_a_risk_once() -> None:
         MailMessage(id="m-1", subject="MCU-1 is delayed, says ada@example.com", received_at=NOW - DAY),
         MailMessage(id="m-2", subject="MCU-1", received_at=NOW - DAY),
     )
-    seen, _ = mail_signals(snapshot(ticket()), MailPage(messages=mails, checkpoint="c"), "MCU", NOW)
+    seen, _ = detect_mail_signals(snapshot(ticket()), MailPage(messages=mails, checkpoint="c"), "MCU", NOW)
     log = written("raid_log", seen)
     assert [(each["source_reference"], each["source"]) for each in log["items"]] == [
         ("mail:MCU-1", "integration_signal")
@@ -417,7 +417,7 @@ def test_nothing_is_raised_in_the_future_and_nothing_ends_before_it_was_raised()
     )
 
 
-# --- backlog and decisions ---------------------------------------------------------------------------------------
+# --- backlog and decisions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-53")
@@ -517,7 +517,7 @@ def test_the_decision_log_is_what_people_decided_and_nothing_else() -> None:
     assert written("decision_log", stuck, {"decisions": [decision]}) == {"decisions": [decision]}
 
 
-# --- a milestone that was put off --------------------------------------------------------------------------------
+# --- a milestone that was put off ---------------------------------------------------------------------------
 
 
 def put_off(days: int = 30, **how: Any) -> tuple[Snapshot, list[Signal]]:
@@ -531,7 +531,7 @@ def put_off(days: int = 30, **how: Any) -> tuple[Snapshot, list[Signal]]:
 def looked_again(seen: Snapshot, beta: Milestone, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
     plan = seen.plan.model_copy(update={"milestones": (beta,)})
     after = seen.model_copy(update={"plan": plan})
-    return detect(seen, after, (), raid_log=None, now=now, thresholds=Thresholds(), most=10)
+    return detect(seen, after, (), raid_log=None, now=now, thresholds=Thresholds(), limit=10)
 
 
 def beta_of(seen: Snapshot, now: datetime = NOW) -> tuple[str, str]:
@@ -563,7 +563,7 @@ def test_a_milestone_that_was_put_off_is_at_risk_in_the_state_and_a_risk_in_the_
     quiet = NOW + 13 * DAY
     again, signals = looked_again(seen, beta, quiet)
     assert signals == [] and again.moved == seen.moved
-    assert same_but_for_time(log, written("raid_log", again, log, now=quiet))
+    assert is_same_except_times(log, written("raid_log", again, log, now=quiet))
     over = NOW + 14 * DAY
     ended, signals = looked_again(again, beta, over)
     assert signals == [] and ended.moved == {}
@@ -595,6 +595,6 @@ def test_a_milestone_that_was_put_off_and_then_cannot_be_met_is_told_as_that_too
     left = ticket("MCU-1", milestone="Beta", points=Decimal(3000))
     plan = slow.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + 90 * DAY),)})
     after = seen.model_copy(update={"plan": plan, "tickets": {**slow.tickets, "MCU-1": left}})
-    seen, signals = detect(seen, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), most=50)
-    assert [each.summary for each in signals if "at the present pace" in each.summary]
+    seen, signals = detect(seen, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), limit=50)
+    assert [each.summary for each in signals if "at the current pace" in each.summary]
     assert "Moved from" in beta_of(seen)[1] and "present pace" in beta_of(seen)[1]

@@ -10,15 +10,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agenticpm import SYSTEM, artefacts, patterns
-from agenticpm.contents import ArtefactType, checked_content
-from agenticpm.model import ProjectStatus, table
-from agenticpm.patterns import EXAMPLE_PROJECT
-from agenticpm.sample import PROJECTS, sample
-from holdfast import Stores, stores_in_memory
-from holdfast.errors import InvalidRequest
+from agenticpm.demo.sample import PROJECTS, load_sample
+from agenticpm.domain.contents import ArtefactType, validate_content
+from agenticpm.model import artefacts, patterns
+from agenticpm.model.entities import ProjectStatus, table
+from agenticpm.model.patterns import EXAMPLE_PROJECT
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_memory_stores
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import Scan
-from holdfast.reports.design_check import check_design
+from holdfast.reports.design.design_check import check_design
 
 R = TypeVar("R")
 SMALL = 0.25
@@ -33,7 +34,7 @@ class Standing:
 
 def in_memory(play: Callable[[Stores], Awaitable[R]]) -> R:
     async def played() -> R:
-        async with stores_in_memory(SYSTEM, clock=Standing()) as stores:
+        async with open_memory_stores(SYSTEM, clock=Standing()) as stores:
             return await play(stores)
 
     return asyncio.run(played())
@@ -52,7 +53,7 @@ async def everything(stores: Stores) -> list[dict[str, Any]]:
 
 def test_the_sample_is_the_same_on_every_run_but_for_its_ids() -> None:
     async def play(stores: Stores) -> Counter[str]:
-        await sample(stores, scale=SMALL)
+        await load_sample(stores, scale=SMALL)
         return Counter(f"{each['PK']} {str(each['SK']).split('#')[0]}" for each in await everything(stores))
 
     first = in_memory(play)
@@ -63,9 +64,9 @@ def test_the_sample_is_the_same_on_every_run_but_for_its_ids() -> None:
 def test_a_second_run_writes_nothing_and_a_larger_one_what_is_missing() -> None:
     async def play(stores: Stores) -> tuple[int, int, int]:
         return (
-            await sample(stores, scale=SMALL),
-            await sample(stores, scale=SMALL),
-            await sample(stores, scale=2 * SMALL),
+            await load_sample(stores, scale=SMALL),
+            await load_sample(stores, scale=SMALL),
+            await load_sample(stores, scale=2 * SMALL),
         )
 
     first, again, more = in_memory(play)
@@ -74,7 +75,7 @@ def test_a_second_run_writes_nothing_and_a_larger_one_what_is_missing() -> None:
 
 def test_its_artefacts_keep_their_schemas_and_nothing_in_it_has_ended() -> None:
     async def play(stores: Stores) -> None:
-        await sample(stores, scale=SMALL)
+        await load_sample(stores, scale=SMALL)
         now = stores.clock.now()
         items = await everything(stores)
         assert all(each["TTL"] > now for each in items if "TTL" in each)
@@ -84,14 +85,14 @@ def test_its_artefacts_keep_their_schemas_and_nothing_in_it_has_ended() -> None:
             kept = await stores.all(patterns.artefacts(project.id))
             assert {each.type for each in kept} == set(ArtefactType)
             for each in kept:
-                checked_content(each.type, await artefacts.content_of(stores, each))
+                validate_content(each.type, await artefacts.load_content(stores, each))
 
     in_memory(play)
 
 
 def test_the_documents_patterns_find_something_in_it() -> None:
     async def play(stores: Stores) -> None:
-        await sample(stores)
+        await load_sample(stores)
         assert await stores.run(patterns.project(EXAMPLE_PROJECT)) is not None
         assert len(await stores.run(patterns.projects_in(ProjectStatus.paused))) == PROJECTS // 6
         assert len(await stores.all(patterns.escalations_in())) == PROJECTS
@@ -105,7 +106,7 @@ def test_the_documents_patterns_find_something_in_it() -> None:
 
 def test_a_scale_that_is_not_above_zero_is_refused() -> None:
     async def play(stores: Stores) -> int:
-        return await sample(stores, scale=0)
+        return await load_sample(stores, scale=0)
 
     with pytest.raises(InvalidRequest, match="above 0"):
         in_memory(play)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenticpm import SYSTEM, patterns
+from agenticpm.model import patterns
+from agenticpm.system import SYSTEM
 from tests.unit.agenticpm.loop_play import Play, played
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenticpm.signals import detect
-from agenticpm.standing import milestones_of, working_days
-from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import (
+from agenticpm.domain.conditions import count_working_days, list_milestones
+from agenticpm.domain.signals import detect
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import (
     Entry,
     Evidence,
     FieldChange,
@@ -27,7 +27,7 @@ from agenticpm.tickets import (
     Stage,
     SyncPage,
     Ticket,
-    applied,
+    apply_page,
 )
 from tests.unit.agenticpm.sample_snapshots import (
     DAY,
@@ -61,8 +61,8 @@ def told(
         raid_log=raid_log,
         now=now,
         thresholds=Thresholds(),
-        most=most,
-        is_whole=is_whole,
+        limit=most,
+        is_complete=is_whole,
     )
 
 
@@ -75,14 +75,14 @@ def then(
 ) -> tuple[Snapshot, list[Signal]]:
     """The next page, with what changed."""
     page = SyncPage(tickets=tickets, changes=tuple(changes), checkpoint="c")
-    return told(before, applied(before, page, how.pop("plan", None), now), changes, now=now, **how)
+    return told(before, apply_page(before, page, how.pop("plan", None), now), changes, now=now, **how)
 
 
 def kinds(signals: Sequence[Signal]) -> list[str]:
     return [each.key for each in signals]
 
 
-# --- tickets -----------------------------------------------------------------------------------------------------
+# --- tickets ------------------------------------------------------------------------------------------------
 
 
 def test_a_ticket_that_is_blocked_is_told_with_the_change_that_blocked_it() -> None:
@@ -164,8 +164,8 @@ def test_a_ticket_in_progress_is_stale_after_five_working_days_and_fresh_when_to
 
 def test_weekends_are_no_working_days() -> None:
     friday = datetime(2026, 2, 6, 12, tzinfo=NOW.tzinfo)
-    assert [working_days(friday, friday + n * DAY) for n in range(9)] == [0, 0, 0, 1, 2, 3, 4, 5, 5]
-    assert working_days(friday, friday - DAY) == 0
+    assert [count_working_days(friday, friday + n * DAY) for n in range(9)] == [0, 0, 0, 1, 2, 3, 4, 5, 5]
+    assert count_working_days(friday, friday - DAY) == 0
 
 
 def test_a_ticket_without_criteria_is_told_in_a_running_sprint_or_a_near_one_only() -> None:
@@ -182,7 +182,7 @@ def test_a_ticket_without_criteria_is_told_in_a_running_sprint_or_a_near_one_onl
     ]
 
 
-# --- the running sprint ------------------------------------------------------------------------------------------
+# --- the running sprint -------------------------------------------------------------------------------------
 
 
 def planned(*more: Ticket, **fields: Any) -> Snapshot:
@@ -234,7 +234,7 @@ def test_scope_creeps_when_a_fifth_was_added_and_says_what() -> None:
         seen, ticket("MCU-9", sprint="12", points=Decimal(1), created_at=NOW + DAY), now=NOW + 2 * DAY
     )
     assert kinds(signals) == ["scope_creep:Sprint 12", "new:MCU-9"]
-    assert signals[0].summary == "Sprint 12 began with 20 points, and 4 points came to it: MCU-8, MCU-9"
+    assert signals[0].summary == "Sprint 12 began with 20 points and gained 4 points: MCU-8, MCU-9"
     assert [each.ticket for each in signals[0].evidence] == ["MCU-8", "MCU-9", None]
     assert (signals[0].evidence[-1].before, signals[0].evidence[-1].after) == ("20", "24")
 
@@ -242,7 +242,7 @@ def test_scope_creeps_when_a_fifth_was_added_and_says_what() -> None:
 def test_without_points_scope_is_counted_in_tickets() -> None:
     seen, _ = first(snapshot(*(ticket(f"MCU-{n}", sprint="12") for n in range(5)), sprints=(SPRINT,)))
     _, signals = then(seen, ticket("MCU-9", sprint="12", created_at=NOW + DAY), now=NOW + 2 * DAY)
-    assert signals[0].summary == "Sprint 12 began with 5 tickets, and 1 ticket came to it: MCU-9"
+    assert signals[0].summary == "Sprint 12 began with 5 tickets and gained 1 ticket: MCU-9"
 
 
 def test_a_ticket_whose_points_grew_by_half_is_told_with_both_numbers() -> None:
@@ -259,7 +259,7 @@ def test_a_first_estimate_is_no_growth() -> None:
     assert then(seen, ticket("MCU-7", sprint="12", points=Decimal(8)))[1] == []
 
 
-# --- milestones --------------------------------------------------------------------------------------------------
+# --- milestones ---------------------------------------------------------------------------------------------
 
 
 def with_milestone(due: datetime, points: int = 10, **fields: Any) -> Snapshot:
@@ -302,7 +302,7 @@ def test_a_milestone_that_is_done_or_has_no_date_does_not_slip() -> None:
 
 def test_a_milestone_is_told_when_it_may_be_late_and_again_when_it_is() -> None:
     seen, signals = first(with_milestone(NOW + DAY))
-    assert kinds(signals) == ["slipping_milestone:Beta"] and "at the present pace" in signals[0].summary
+    assert kinds(signals) == ["slipping_milestone:Beta"] and "at the current pace" in signals[0].summary
     assert then(seen, now=NOW + DAY / 2)[1] == []
     seen, signals = then(seen, now=NOW + 2 * DAY)
     assert kinds(signals) == ["slipping_milestone:Beta"] and "is not done" in signals[0].summary
@@ -325,7 +325,7 @@ def test_a_date_that_moves_later_is_told_once_with_both_dates_and_one_that_moves
     assert kinds(due(seen, NOW + 32 * DAY)[1]) == ["slipping_milestone:Beta"]
 
 
-# --- trends ------------------------------------------------------------------------------------------------------
+# --- trends -------------------------------------------------------------------------------------------------
 
 
 def test_a_falling_velocity_is_told_and_so_is_its_end() -> None:
@@ -350,7 +350,7 @@ def test_tickets_that_take_longer_are_told() -> None:
     assert signals[0].summary == "Tickets take longer: 5 days a ticket lately, 1 before"
 
 
-# --- risks -------------------------------------------------------------------------------------------------------
+# --- risks --------------------------------------------------------------------------------------------------
 
 
 def test_a_risk_is_told_when_it_is_nearly_due_and_when_it_is_overdue() -> None:
@@ -384,7 +384,7 @@ def test_what_is_accepted_or_over_is_not_told() -> None:
     assert first(snapshot(), raid_log={"items": [accepted, over]})[1] == []
 
 
-# --- told once, in any number of steps ---------------------------------------------------------------------------
+# --- told once, in any number of steps ----------------------------------------------------------------------
 
 
 def test_the_most_severe_are_told_first_and_the_rest_in_the_next_call() -> None:
@@ -443,7 +443,7 @@ def test_every_signal_has_evidence_and_a_bounded_summary_and_the_snapshot_surviv
     assert Snapshot.model_validate_json(seen.model_dump_json(exclude_defaults=True)) == seen
 
 
-# --- pages -------------------------------------------------------------------------------------------------------
+# --- pages --------------------------------------------------------------------------------------------------
 
 
 def test_half_a_project_has_no_scope_and_no_pace() -> None:
@@ -458,7 +458,7 @@ def test_a_tracker_that_is_read_anew_page_by_page_tells_nothing_twice() -> None:
     seen, signals = first(snapshot(*stuck))
     assert len(signals) == 4
     page = SyncPage(tickets=tuple(stuck[:2]), checkpoint="c", is_reset=True, has_more=True)
-    seen, signals = told(seen, applied(seen, page, None, NOW), is_whole=False)
+    seen, signals = told(seen, apply_page(seen, page, None, NOW), is_whole=False)
     assert signals == []
     seen, signals = then(seen, *stuck[2:])
     assert signals == []
@@ -468,7 +468,7 @@ def test_a_tracker_that_is_read_anew_page_by_page_tells_nothing_twice() -> None:
 def test_the_flag_of_a_ticket_that_is_gone_is_forgotten_after_a_month() -> None:
     seen, _ = first(snapshot(ticket(is_blocked=True)))
     gone = SyncPage(gone=("MCU-1",), checkpoint="c")
-    seen, signals = told(seen, applied(seen, gone, None, NOW))
+    seen, signals = told(seen, apply_page(seen, gone, None, NOW))
     assert signals == [] and set(seen.flags) == {"blocked:MCU-1"}
     assert then(seen, now=NOW + 30 * DAY)[0].flags == {}
 
@@ -510,7 +510,7 @@ def test_a_milestone_that_was_told_as_at_risk_is_told_again_when_its_date_moves(
 
 def test_of_two_milestones_with_one_name_the_one_that_is_due_first_counts() -> None:
     both = tuple(Milestone(name="Beta", due_at=NOW + days * DAY) for days in (9, -1))
-    assert milestones_of(snapshot(milestones=both).plan) == [both[1]]
+    assert list_milestones(snapshot(milestones=both).plan) == [both[1]]
     seen, signals = first(snapshot(milestones=both))
     assert kinds(signals) == ["slipping_milestone:Beta"]
     assert then(seen)[1] == []

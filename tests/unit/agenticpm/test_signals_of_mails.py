@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agenticpm.signals import mail_signals
-from agenticpm.tickets import Evidence, MailMessage, MailPage, Signal, Snapshot
+from agenticpm.domain.signals import detect_mail_signals
+from agenticpm.domain.tickets import Evidence, MailMessage, MailPage, Signal, Snapshot
 from tests.unit.agenticpm.sample_snapshots import DAY, NOW, snapshot, ticket
 
 SEEN = snapshot(ticket("MCU-142"))
@@ -22,7 +22,7 @@ def mail(subject: str, id: str = "m-1", **fields: Any) -> MailMessage:
 def read(
     *mails: MailMessage, before: Snapshot = SEEN, now: datetime = NOW, **how: Any
 ) -> tuple[Snapshot, list[Signal]]:
-    return mail_signals(before, MailPage(messages=mails, checkpoint="c"), "MCU", now, **how)
+    return detect_mail_signals(before, MailPage(messages=mails, checkpoint="c"), "MCU", now, **how)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_each_mail_is_told_once_also_when_it_is_read_again() -> None:
 
 def test_what_one_commit_has_no_room_for_comes_in_the_next() -> None:
     mails = [mail("MCU-142", f"m-{n}") for n in range(5)]
-    seen, signals = read(*mails, most=3)
+    seen, signals = read(*mails, limit=3)
     assert [each.evidence[0].ticket for each in signals] == ["m-0", "m-1", "m-2"]
-    _, signals = read(*mails, before=seen, most=3)
+    _, signals = read(*mails, before=seen, limit=3)
     assert [each.evidence[0].ticket for each in signals] == ["m-3", "m-4"]
 
 

@@ -11,14 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenticpm import snapshots as kept
-from agenticpm.autonomy import proposed
-from agenticpm.events import moment
-from agenticpm.model import Autonomy
-from agenticpm.signals import detect
-from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import FieldChange, Signal, Snapshot, Stage, SyncPage, Ticket, Writing, applied
-from agenticpm.writing.backlog_summary import HIGHLIGHTS_MAX, backlog_summary
+from agenticpm.domain.autonomy import propose
+from agenticpm.domain.signals import detect
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import (
+    FieldChange,
+    Signal,
+    Snapshot,
+    Stage,
+    SyncPage,
+    Ticket,
+    Writing,
+    apply_page,
+)
+from agenticpm.domain.writers.backlog_summary import HIGHLIGHTS_MAX, build_backlog_summary
+from agenticpm.model import snapshots as kept
+from agenticpm.model.entities import Autonomy
+from agenticpm.model.events import get_now
 from tests.unit.agenticpm.loop_play import Play, played
 from tests.unit.agenticpm.sample_snapshots import DAY, NOW, SPRINT, snapshot, snapshots, ticket
 
@@ -50,22 +59,22 @@ def look(
         raid_log=None,
         now=now,
         thresholds=thresholds or Thresholds(),
-        most=most,
-        is_whole=is_whole,
+        limit=most,
+        is_complete=is_whole,
     )
 
 
 def then(
     seen: Snapshot, *tickets: Ticket, now: datetime = NOW + DAY, **how: Any
 ) -> tuple[Snapshot, list[Signal]]:
-    return look(seen, applied(seen, SyncPage(tickets=tickets, checkpoint="c"), None, now), now=now, **how)
+    return look(seen, apply_page(seen, SyncPage(tickets=tickets, checkpoint="c"), None, now), now=now, **how)
 
 
 def keys(signals: Sequence[Signal]) -> list[str]:
     return [each.key for each in signals]
 
 
-# --- one signal --------------------------------------------------------------------------------------------------
+# --- one signal ---------------------------------------------------------------------------------------------
 
 
 def test_many_tickets_that_were_stale_before_the_first_look_are_one_signal_with_the_oldest_and_their_number() -> (
@@ -74,8 +83,8 @@ def test_many_tickets_that_were_stale_before_the_first_look_are_one_signal_with_
     _, signals = look(snapshot(), snapshot(*map(idle, range(40))))
     assert keys(signals) == ["stale:MCU"]
     assert signals[0].summary == (
-        "40 tickets are in progress, and nobody has touched them for long: MCU-00, MCU-01, MCU-02, MCU-03, MCU-04, "
-        "MCU-05, MCU-06, MCU-07, MCU-08, MCU-09 and 30 more"
+        "40 tickets are in progress and have not been updated for a long time: MCU-00, MCU-01, MCU-02, MCU-03, "
+        "MCU-04, MCU-05, MCU-06, MCU-07, MCU-08, MCU-09 and 30 more"
     )
     assert [each.ticket for each in signals[0].evidence] == [*(f"MCU-{n:02}" for n in range(10)), None]
     assert (signals[0].evidence[-1].field, signals[0].evidence[-1].after) == ("tickets", "40")
@@ -85,7 +94,7 @@ def test_many_tickets_without_criteria_at_the_first_look_are_one_signal() -> Non
     after = snapshot(*map(lacking, range(11)), sprints=(SPRINT,))
     seen, signals = look(snapshot(), after)
     assert keys(signals) == ["missing_criteria:MCU"]
-    assert "11 tickets are in a sprint that runs or is near" in signals[0].summary
+    assert "11 tickets are in a current or upcoming sprint" in signals[0].summary
     touched = [lacking(number, updated_at=NOW + DAY) for number in range(11)]
     assert then(seen, *touched)[1] == []
     _, signals = then(seen, lacking(50, updated_at=NOW + DAY))
@@ -122,7 +131,7 @@ def test_what_was_so_before_is_told_when_all_pages_were_read() -> None:
     seen, signals = then(first, *map(idle, range(6, 12)), now=NOW)
     assert keys(signals) == ["stale:MCU"] and signals[0].summary.startswith("12 tickets")
     page = SyncPage(tickets=(idle(0),), checkpoint="c", is_reset=True, has_more=True)
-    again, signals = look(seen, applied(seen, page, None, NOW), is_whole=False)
+    again, signals = look(seen, apply_page(seen, page, None, NOW), is_whole=False)
     assert signals == [] and set(again.flags) == set(seen.flags)
 
 
@@ -131,7 +140,7 @@ def test_the_artefacts_still_list_the_tickets() -> None:
     writing = Writing(
         type="backlog_summary", previous=None, snapshot=seen, signals=(), raid_log=None, now=NOW
     )
-    highlights = backlog_summary(writing, Thresholds())["highlights"]
+    highlights = build_backlog_summary(writing, Thresholds())["highlights"]
     assert [each["flag"] for each in highlights] == ["stale"] * HIGHLIGHTS_MAX
 
 
@@ -141,8 +150,8 @@ def test_no_comment_is_written_for_a_signal_of_many_tickets() -> None:
         assert project.autonomy_level is Autonomy.tactical
         _, (many,) = look(snapshot(), snapshot(*map(idle, range(40))))
         _, (one,) = look(snapshot(), snapshot(idle(1)))
-        assert proposed(project, many) is None
-        assert proposed(project, one) is not None
+        assert propose(project, many) is None
+        assert propose(project, one) is not None
 
     played(story)
 
@@ -150,14 +159,14 @@ def test_no_comment_is_written_for_a_signal_of_many_tickets() -> None:
 def test_a_backlog_of_old_tickets_is_one_event_and_still_one_when_the_snapshot_is_lost() -> None:
     async def story(play: Play) -> None:
         project = await play.project(autonomy_level="monitoring")
-        old = moment(play.clock) - 60 * DAY
+        old = get_now(play.clock) - 60 * DAY
         for number in range(60):
             play.tracker.put(f"MCU-{number}", updated_at=old)
         await play.cycle()
         assert await play.signals(project) == ["stale:MCU"]
-        lost = await kept.told_before(play.stores, project)
+        lost = await kept.rebuild_from_events(play.stores, project)
         tickets = {each.key: each for each, _ in play.tracker.log}
-        _, signals = look(lost, lost.model_copy(update={"tickets": tickets}), now=moment(play.clock))
+        _, signals = look(lost, lost.model_copy(update={"tickets": tickets}), now=get_now(play.clock))
         assert signals == []
 
     played(story)
@@ -182,7 +191,7 @@ def test_called_again_it_tells_exactly_the_rest_where_many_are_one_too(
     assert step[0].flags == whole.flags
 
 
-# --- without going through everything for each -------------------------------------------------------------------
+# --- without going through everything for each --------------------------------------------------------------
 
 
 class Counted(tuple[FieldChange, ...]):

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from agenticpm import patterns, snapshots
-from agenticpm.events import moment, recorded
-from agenticpm.model import EventType, Project, Severity
-from agenticpm.snapshots import Mark
-from agenticpm.tickets import Snapshot
-from holdfast.errors import ConditionFailed
+from agenticpm.domain.tickets import Snapshot
+from agenticpm.model import patterns, snapshots
+from agenticpm.model.entities import EventType, Project, Severity
+from agenticpm.model.events import build_event_writes, get_now
+from agenticpm.model.snapshots import SeenCheckpoint
+from holdfast.core.errors import ConditionFailed
 from tests.unit.agenticpm.loop_play import Play, played
 from tests.unit.agenticpm.sample_snapshots import snapshot, ticket
 
 
 async def pointed(play: Play, project: Project, sha256: str | None) -> Snapshot | None:
-    return await snapshots.last_seen(play.stores, project, Mark(project.id, "jira", "snapshot", sha256))
+    return await snapshots.load_snapshot(
+        play.stores, project, SeenCheckpoint(project.id, "jira", "snapshot", sha256)
+    )
 
 
 def test_what_was_kept_is_found_by_the_name_of_its_content() -> None:
     async def story(play: Play) -> None:
         project = await play.project()
-        seen = snapshot(ticket("MCU-1"), flags={"blocked:MCU-1": moment(play.clock)})
-        name = await snapshots.keep(play.stores, project, seen)
-        assert await snapshots.keep(play.stores, project, seen) == name
+        seen = snapshot(ticket("MCU-1"), flags={"blocked:MCU-1": get_now(play.clock)})
+        name = await snapshots.store_snapshot(play.stores, project, seen)
+        assert await snapshots.store_snapshot(play.stores, project, seen) == name
         assert await pointed(play, project, name) == seen
-        assert await snapshots.keep(play.stores, project, snapshot()) != name
+        assert await snapshots.store_snapshot(play.stores, project, snapshot()) != name
 
     played(story)
 
@@ -46,15 +48,15 @@ def test_what_is_not_there_or_cannot_be_read_is_taken_as_lost() -> None:
 def test_a_mark_moves_only_from_where_it_was_seen() -> None:
     async def story(play: Play) -> None:
         project = await play.project()
-        mark = await snapshots.mark(play.stores, project.id, "jira", "last_sync")
+        mark = await snapshots.read_checkpoint(play.stores, project.id, "jira", "last_sync")
         assert mark.value is None
-        await play.stores.run(mark.moved(play.stores, "5"))
-        for stale in (mark, mark.at("4")):
+        await play.stores.run(mark.advance(play.stores, "5"))
+        for stale in (mark, mark.with_value("4")):
             with pytest.raises(ConditionFailed):
-                await play.stores.run(stale.moved(play.stores, "6"))
-        await play.stores.run(mark.at("5").moved(play.stores, "6"))
-        assert (await snapshots.mark(play.stores, project.id, "jira", "last_sync")).value == "6"
-        assert mark.at(None) == mark
+                await play.stores.run(stale.advance(play.stores, "6"))
+        await play.stores.run(mark.with_value("5").advance(play.stores, "6"))
+        assert (await snapshots.read_checkpoint(play.stores, project.id, "jira", "last_sync")).value == "6"
+        assert mark.with_value(None) == mark
 
     played(story)
 
@@ -63,9 +65,9 @@ def test_times_in_marks_are_of_one_width_and_come_back() -> None:
     async def story(play: Play) -> None:
         for seconds in (0, 0.25, 1):
             play.clock.advance(seconds)
-            text = snapshots.text_of(moment(play.clock))
+            text = snapshots.format_time(get_now(play.clock))
             assert len(text) == 24 and text.endswith("Z")
-            assert snapshots.moment_of(text) == moment(play.clock)
+            assert snapshots.parse_time(text) == get_now(play.clock)
 
     played(story)
 
@@ -73,7 +75,9 @@ def test_times_in_marks_are_of_one_width_and_come_back() -> None:
 def test_nothing_was_told_before_the_first_look() -> None:
     async def story(play: Play) -> None:
         project = await play.project()
-        assert await snapshots.told_before(play.stores, project) == snapshots.nothing_seen(project)
+        assert await snapshots.rebuild_from_events(play.stores, project) == snapshots.build_empty_snapshot(
+            project
+        )
 
     played(story)
 
@@ -81,8 +85,8 @@ def test_nothing_was_told_before_the_first_look() -> None:
 def test_what_people_were_told_is_found_in_the_events() -> None:
     async def story(play: Play) -> None:
         project = await play.project()
-        mark = await snapshots.mark(play.stores, project.id, "jira", "snapshot")
-        await play.stores.run(mark.moved(play.stores, "0" * 64))
+        mark = await snapshots.read_checkpoint(play.stores, project.id, "jira", "snapshot")
+        await play.stores.run(mark.advance(play.stores, "0" * 64))
         for kind, subject, severity in (
             ("blocked", "MCU-1", "warning"),
             ("blocked", "MCU-2", "warning"),
@@ -95,11 +99,11 @@ def test_what_people_were_told_is_found_in_the_events() -> None:
         ):
             play.clock.advance(1)
             told = {"signal": kind, "subject": subject, "summary": subject, "evidence": []}
-            event = recorded(
+            event = build_event_writes(
                 play.stores, project.id, EventType.signal_detected, subject, told, severity=Severity(severity)
             )
             await play.stores.transact(*event)
-        found = await snapshots.told_before(play.stores, project)
+        found = await snapshots.rebuild_from_events(play.stores, project)
         assert set(found.flags) == {
             "blocked:MCU-1",
             "cycle_time_trend:MCU",

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agenticpm import SYSTEM, configs, integrations
-from agenticpm.agent_state import agent_state
-from agenticpm.model import Integration, IntegrationStatus
-from agenticpm.sandbox.jira import JiraSandbox, jira_app
-from holdfast import Stores, open_cipher, prepare, stores_in_memory, web
-from holdfast.errors import InvalidRequest
+from agenticpm.api.agent_state import load_agent_state
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.model import agent_settings, integration_settings
+from agenticpm.model.entities import Integration, IntegrationStatus
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_cipher, open_memory_stores, provision, web
+from holdfast.core.errors import InvalidRequest
 from tests.unit.agenticpm.loop_play import HandClock, Play, played
 
 VARIABLE = "AGENTICPM_JIRA_URL"
@@ -27,15 +28,15 @@ def with_sandbox(
 
     async def on_stores(url: str) -> None:
         monkeypatch.setenv(VARIABLE, url)
-        async with stores_in_memory(SYSTEM, clock=HandClock()) as stores:
-            await prepare(stores, SYSTEM)
-            await configs.seed(stores)
-            await integrations.note_stand_ins(stores.for_component("loop"))
+        async with open_memory_stores(SYSTEM, clock=HandClock()) as stores:
+            await provision(stores, SYSTEM)
+            await agent_settings.seed(stores)
+            await integration_settings.record_sandboxes(stores.for_component("loop"))
             # From here on, another process: it was told nothing.
             monkeypatch.delenv(VARIABLE)
             await story(stores.for_component("api"), url)
 
-    with web.serving(jira_app(JiraSandbox(clock=HandClock()))) as url:
+    with web.serve_in_thread(build_jira_app(JiraSandbox(clock=HandClock()))) as url:
         asyncio.run(on_stores(url))
 
 
@@ -43,18 +44,20 @@ def test_another_process_sees_and_checks_the_sandbox_that_the_loop_speaks_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(stores: Stores, url: str) -> None:
-        state = await integrations.state_of(stores, "jira")
+        state = await integration_settings.get_state(stores, "jira")
         assert state.speaks_to == f"the sandbox at {url}"
         assert (state.is_configured, state.status) == (False, IntegrationStatus.active)
-        assert {each.integration: each.speaks_to for each in await integrations.listed(stores)} == {
+        assert {
+            each.integration: each.speaks_to for each in await integration_settings.list_states(stores)
+        } == {
             Integration.jira: f"the sandbox at {url}",
             Integration.asana: "nobody",
             Integration.outlook: "nobody",
             Integration.resend: "nobody",
         }
-        checked = await integrations.check(stores, open_cipher(), "jira")
+        checked = await integration_settings.check(stores, open_cipher(), "jira")
         assert checked.health.is_ok and checked.state == state
-        assert (await agent_state(stores)).stand_ins == {"jira": url}
+        assert (await load_agent_state(stores)).stand_ins == {"jira": url}
 
     with_sandbox(story, tmp_path, monkeypatch)
 
@@ -63,11 +66,11 @@ def test_credentials_take_the_place_of_the_sandbox_and_what_is_switched_off_says
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(stores: Stores, _: str) -> None:
-        put = await integrations.put_credentials(stores, open_cipher(), "jira", JIRA)
+        put = await integration_settings.put_credentials(stores, open_cipher(), "jira", JIRA)
         assert put.speaks_to == "https://acme.atlassian.net" and "refused when they are due" in put.says
-        off = await integrations.deactivate(stores, "jira")
+        off = await integration_settings.deactivate(stores, "jira")
         assert off.speaks_to == "nobody" and "integrations put jira" in off.says
-        assert (await integrations.state_of(stores, "jira")) == off
+        assert (await integration_settings.get_state(stores, "jira")) == off
 
     with_sandbox(story, tmp_path, monkeypatch)
 
@@ -76,20 +79,22 @@ def test_the_loop_takes_its_note_back_when_nothing_stands_in_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(stores: Stores, _: str) -> None:
-        assert "jira" in await integrations.noted_stand_ins(stores)
+        assert "jira" in await integration_settings.load_recorded_sandboxes(stores)
 
     with_sandbox(story, tmp_path, monkeypatch)
     monkeypatch.setenv(VARIABLE, "http://127.0.0.1:9")
 
     async def later(play: Play) -> None:
         loop = play.stores.for_component("loop")
-        await integrations.note_stand_ins(loop)
+        await integration_settings.record_sandboxes(loop)
         monkeypatch.delenv(VARIABLE)
-        await integrations.note_stand_ins(loop)
-        assert await integrations.noted_stand_ins(loop) == {}
-        with pytest.raises(InvalidRequest, match="kept by the agent"):
-            await configs.put(play.stores, "stand_ins", {})
-        assert sorted(each.key for each in await configs.listed(play.stores)) == sorted(configs.CHECKS)
+        await integration_settings.record_sandboxes(loop)
+        assert await integration_settings.load_recorded_sandboxes(loop) == {}
+        with pytest.raises(InvalidRequest, match="Only the agent sets"):
+            await agent_settings.put(play.stores, "stand_ins", {})
+        assert sorted(each.key for each in await agent_settings.list_settings(play.stores)) == sorted(
+            agent_settings.PARSERS
+        )
 
     played(later)
 
@@ -106,7 +111,7 @@ def test_a_tracker_that_is_switched_off_is_told_once_a_day_and_each_heartbeat_sa
         assert good.severity == "info"
         assert {each.severity for each in bad} == {"warning"}
         assert all(each.summary.endswith("failed: tracker") for each in bad)
-        assert "tracker of Member profile" in (await agent_state(play.stores)).says
+        assert "tracker of Member profile" in (await load_agent_state(play.stores)).says
         play.clock.advance(24 * 3600)
         await play.cycle()
         assert len(await play.events(project, "error")) == 2

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agenticpm import SYSTEM
-from agenticpm.connectors.jira import JiraTracker
-from agenticpm.sandbox.resend import ResendSandbox
-from holdfast.cli.stories.systems import tell
+from agenticpm.demo.sandbox.resend import ResendSandbox
+from agenticpm.integrations.jira.tracker import JiraTracker
+from agenticpm.system import SYSTEM
+from holdfast.cli.stories.system_stories import run_story
 
 
 def told(*, with_sample: bool = False) -> str:
     """With the sample as the command has it; without it sooner."""
     said = io.StringIO()
     system = SYSTEM if with_sample else replace(SYSTEM, sample=None)
-    tell(system, Console(file=said, width=400))
+    run_story(system, Console(file=said, width=400))
     return said.getvalue()
 
 
@@ -32,20 +32,20 @@ def test_the_story_tells_days_on_which_everything_happens_once(monkeypatch: pyte
     text = told(with_sample=True)
 
     for sentence in (
-        "Jira says that it is well",
+        "Jira is healthy",
         "The delivery state is",
-        "together 47.",
-        "no signal is told again, no version is written",
+        "total 47.",
+        "no signal is repeated, no version is written",
         "One is cancelled, one is edited.",
-        "the edited one as it was edited",
+        "one with the edited text",
         "Each has its evidence: MCU-122, Flagged, before None, after 'Impediment'.",
-        "Decided, and in the same moment in the decision log as D001.",
-        "Its signal was told once.",
+        "Decided, and in the same transaction added to the decision log as D001.",
+        "Its signal was reported once.",
         "1 mail was sent",
         "Undone, as version",
-        "effects outside, each once.",
+        "external effects, each once.",
         "write units",
-        "nothing found. A planted one is.",
+        "nothing found. A planted token is found.",
     ):
         assert sentence in text, f"{sentence!r} is not in:\n{text}"
     assert dict(os.environ) == before
@@ -53,20 +53,20 @@ def test_the_story_tells_days_on_which_everything_happens_once(monkeypatch: pyte
 
 
 def test_the_story_does_not_get_past_a_mail_that_went_out_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ResendSandbox, "_known", lambda *_: None)
+    monkeypatch.setattr(ResendSandbox, "_find_sent", lambda *_: None)
 
-    with pytest.raises(AssertionError, match="Not as it should be"):
+    with pytest.raises(AssertionError, match="Unexpected result"):
         told()
 
 
 def test_the_story_does_not_get_past_a_ticket_that_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    as_it_is = JiraTracker.changes
+    as_it_is = JiraTracker.fetch_changes
 
     async def forgetful(self: JiraTracker, *given: Any) -> Any:
         page = await as_it_is(self, *given)
         return page.model_copy(update={"tickets": page.tickets[1:]})
 
-    monkeypatch.setattr(JiraTracker, "changes", forgetful)
+    monkeypatch.setattr(JiraTracker, "fetch_changes", forgetful)
 
-    with pytest.raises(AssertionError, match="Not as it should be"):
+    with pytest.raises(AssertionError, match="Unexpected result"):
         told()

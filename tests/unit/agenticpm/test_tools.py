@@ -11,13 +11,15 @@ from uuid import uuid4
 import pytest
 from mcp import Client
 
-from agenticpm import SYSTEM, artefacts, escalations, explaining, patterns, projects, reviews
-from agenticpm.contents import ArtefactType
-from agenticpm.events import moment, recorded
-from agenticpm.model import EventType, Severity
-from holdfast import Explanation, Stores, Ulids, prepare, stores_in_memory
-from holdfast.errors import InvalidRequest, NotFound
-from holdfast.mcp import make_server
+from agenticpm.api import action_reviews, explain
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import artefacts, escalations, patterns, projects
+from agenticpm.model.entities import EventType, Severity
+from agenticpm.model.events import build_event_writes, get_now
+from agenticpm.system import SYSTEM
+from holdfast import Explanation, Stores, UlidGenerator, open_memory_stores, provision
+from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.mcp import build_server
 from tests.unit.agenticpm.samples import (
     BECAUSE,
     HandClock,
@@ -36,8 +38,8 @@ R = TypeVar("R")
 def played(play: Callable[[Stores, HandClock], Awaitable[R]]) -> R:
     async def run() -> R:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await provision(stores, SYSTEM)
             return await play(stores, clock)
 
     return asyncio.run(run())
@@ -45,13 +47,13 @@ def played(play: Callable[[Stores, HandClock], Awaitable[R]]) -> R:
 
 def as_agent(play: Callable[[Client, Stores], Awaitable[R]]) -> R:
     async def told(stores: Stores, _: HandClock) -> R:
-        async with Client(make_server([stores])) as client:
+        async with Client(build_server([stores])) as client:
             return await play(client, stores)
 
     return played(told)
 
 
-# --- tools -------------------------------------------------------------------------------------------------------
+# --- tools --------------------------------------------------------------------------------------------------
 
 
 def test_an_agent_is_told_how_a_project_stands() -> None:
@@ -95,7 +97,7 @@ def test_an_agent_can_ask_why_and_how_the_agent_is() -> None:
     why, state, refused = as_agent(play)
     assert any("MCU-142 status: In Progress → Blocked" in each for each in why["lines"])
     assert state["liveness"] == "waiting"
-    assert "There is no project" in refused
+    assert "not found" in refused
 
 
 def test_an_agent_is_offered_reads_alone_and_no_credentials() -> None:
@@ -105,27 +107,27 @@ def test_an_agent_is_offered_reads_alone_and_no_credentials() -> None:
     offered = as_agent(play)
     assert {"project_state", "what_waits", "why", "agent_state"} <= offered
     assert "integration_config" not in offered
-    assert not SYSTEM.component("agent").writes
-    assert patterns.integration_config not in SYSTEM.component("agent").reads
+    assert not SYSTEM.get_component("agent").writes
+    assert patterns.integration_config not in SYSTEM.get_component("agent").reads
 
 
-# --- why ---------------------------------------------------------------------------------------------------------
+# --- why ----------------------------------------------------------------------------------------------------
 
 
 def test_why_of_an_action_tells_signal_evidence_confidence_and_who_approved() -> None:
     async def play(stores: Stores, _: HandClock) -> tuple[Explanation, Explanation]:
         project = await made_project(stores)
         action = await held_mail(stores, project)
-        before = await explaining.why(stores, action.id)
-        await reviews.approve(stores, project.id, action.id, by="ada")
-        return before, await explaining.why(stores, f"{project.id}/{action.id}")
+        before = await explain.explain(stores, action.id)
+        await action_reviews.approve(stores, project.id, action.id, by="ada")
+        return before, await explain.explain(stores, f"{project.id}/{action.id}")
 
     before, after = played(play)
     assert before.lines[1:] == [
         "Because of blocked (MCU-142): MCU-142 is blocked",
         "  MCU-142 status: In Progress → Blocked",
         "Confidence: source_agreement 1, boundary_compliance 1, schema_validity 1, precedent_match 0.5.",
-        "It waits; it is done at 2026-02-04 01:30:00 UTC unless somebody stops it.",
+        "It is held; it is executed at 2026-02-04 01:30:00 UTC unless it is cancelled.",
     ]
     assert "2026-02-04 01:00:00 reviewed by ada: approved." in after.lines
     assert after.data["action"]["reviewedBy"] == "ada"
@@ -134,13 +136,13 @@ def test_why_of_an_action_tells_signal_evidence_confidence_and_who_approved() ->
 def test_why_of_a_cancelled_action_says_so() -> None:
     async def play(stores: Stores, _: HandClock) -> Explanation:
         action = await held_mail(stores, None)
-        await reviews.cancel(stores, None, action.id, by="bo", reason="Not now")
-        return await explaining.why(stores, action.id)
+        await action_reviews.cancel(stores, None, action.id, by="bo", reason="Not now")
+        return await explain.explain(stores, action.id)
 
     lines = played(play).lines
     assert lines[-2:] == [
         "2026-02-04 01:00:00 reviewed by bo: Not now.",
-        "It was cancelled and is never done.",
+        "It was cancelled and is never executed.",
     ]
 
 
@@ -148,7 +150,7 @@ def test_why_of_an_event_tells_of_what_it_is_about() -> None:
     async def play(stores: Stores, _: HandClock) -> list[Explanation]:
         project = await made_project(stores)
         action, question = await held_mail(stores, project), await asked(stores, project)
-        signal = recorded(
+        signal = build_event_writes(
             stores, project.id, EventType.signal_detected, "Blocked", BECAUSE, severity=Severity.warning
         )
         await stores.transact(*signal)
@@ -156,7 +158,7 @@ def test_why_of_an_event_tells_of_what_it_is_about() -> None:
         events = {each.event_type: each.id for each in await stores.all(patterns.project_events(project.id))}
         assert {"action_held", "signal_detected", "escalation_decided"} <= set(events)
         found = [
-            await explaining.why(stores, events[type])
+            await explain.explain(stores, events[type])
             for type in ("action_held", "signal_detected", "escalation_decided")
         ]
         assert found[0].data["action"]["id"] == action.id
@@ -175,7 +177,7 @@ def test_why_finds_an_escalation_in_any_status_with_its_project_and_without() ->
         first, second = await asked(stores, project), await asked(stores, project, "Another question")
         await escalations.decide(stores, project.id, first.id, "Rush")
         told = [
-            await explaining.why(stores, id)
+            await explain.explain(stores, id)
             for id in (first.id, second.id, f"{project.id}/{second.id.upper()}")
         ]
         return [each.lines[-1] for each in told]
@@ -190,12 +192,12 @@ def test_an_action_whose_events_are_gone_is_found_by_its_project_until_it_is_gon
         project = await made_project(stores)
         action = await held_mail(stores, project)
         clock.moment += timedelta(days=31).total_seconds()
-        with pytest.raises(NotFound, match="is found as PROJECT/ID"):
-            await explaining.why(stores, action.id)
-        found = await explaining.why(stores, f"{project.id}/{action.id}")
+        with pytest.raises(NotFound, match="as PROJECT/ID"):
+            await explain.explain(stores, action.id)
+        found = await explain.explain(stores, f"{project.id}/{action.id}")
         clock.moment += timedelta(days=60).total_seconds()
         with pytest.raises(NotFound):
-            await explaining.why(stores, f"{project.id}/{action.id}")
+            await explain.explain(stores, f"{project.id}/{action.id}")
         return found
 
     assert "MCU-142 is blocked" in played(play).lines[1]
@@ -207,8 +209,8 @@ def test_why_reads_by_keys_and_never_scans() -> None:
         for each in range(30):
             await projects.change(stores, project.id, name=f"Name {each}")
         action = await held_mail(stores, project)
-        with stores.metered() as meter:
-            await explaining.why(stores.for_component("agent"), action.id)
+        with stores.meter_usage() as meter:
+            await explain.explain(stores.for_component("agent"), action.id)
         return {each.operation for each in meter.usages}, len(meter.usages)
 
     operations, requests = played(play)
@@ -225,7 +227,7 @@ def test_an_event_at_midnight_is_found_on_both_sides_of_it() -> None:
         await projects.change_status(stores, project.id, "paused")
         early = (await stores.run(patterns.project_events(project.id, 1))).items[0]
         assert late.day != early.day
-        return [(await explaining.why(stores, each.id)).lines[0] for each in (late, early)]
+        return [(await explain.explain(stores, each.id)).lines[0] for each in (late, early)]
 
     late, early = played(play)
     assert late.startswith("2026-02-04 23:59:59 project_changed")
@@ -236,10 +238,10 @@ def test_what_is_no_id_or_nobodys_is_said_so() -> None:
     async def play(stores: Stores, clock: HandClock) -> None:
         for wrong in ("MCU-142", "", f"MCU/{uuid4()}"):
             with pytest.raises(InvalidRequest):
-                await explaining.why(stores, wrong)
-        for nobody in (Ulids(clock).new(), str(uuid4()), f"{uuid4()}/{uuid4()}"):
+                await explain.explain(stores, wrong)
+        for nobody in (UlidGenerator(clock).new(), str(uuid4()), f"{uuid4()}/{uuid4()}"):
             with pytest.raises(NotFound):
-                await explaining.why(stores, nobody)
+                await explain.explain(stores, nobody)
 
     played(play)
 
@@ -247,4 +249,4 @@ def test_what_is_no_id_or_nobodys_is_said_so() -> None:
 def test_a_ulid_tells_when_it_was_made() -> None:
     clock = HandClock()
     clock.moment += 0.125
-    assert reviews.made_at(Ulids(clock).new()) == moment(clock)
+    assert action_reviews.parse_ulid_time(UlidGenerator(clock).new()) == get_now(clock)

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import pytest
 
-from agenticpm import budget, configs, patterns
-from agenticpm.budget import Level
-from agenticpm.claude_writer import ClaudeWriter
-from agenticpm.contents import ArtefactType
-from agenticpm.loop import Loop
-from agenticpm.rules_writer import RulesWriter
-from agenticpm.tickets import Draft, Writing
-from agenticpm.writers import Writers, open_writers
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.domain.tickets import Draft, Writing
+from agenticpm.domain.writers.rules import RulesWriter
+from agenticpm.integrations.claude.writer import ClaudeWriter
+from agenticpm.model import agent_settings, budget, patterns
+from agenticpm.model.budget import BudgetLevel
+from agenticpm.workers.loop import Loop
+from agenticpm.workers.writers import Writers, open_writers
 from tests.unit.agenticpm.loop_play import Play, played
 
 
@@ -41,8 +41,8 @@ def test_the_price_of_a_draft_is_on_the_days_bill_and_the_ladder_goes_down_to_ru
         await play.cycle(loop)
         # Three drafts of 10 cents reach four fifths of 33 cents: the fourth is no delivery state, and by rules.
         assert len(model.wrote) == 3
-        state = await budget.state(stores, await configs.read(stores))
-        assert (state.spent, state.level) == (Decimal("0.30"), Level.reduced)
+        state = await budget.load_state(stores, await agent_settings.load(stores))
+        assert (state.spent, state.level) == (Decimal("0.30"), BudgetLevel.reduced)
         play.tracker.block("MCU-2")
         await play.cycle(loop)
         assert model.wrote[3:] == [ArtefactType.delivery_state]

@@ -16,7 +16,7 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.stub import Stubber
 
 from holdfast.ai import BedrockConverse, open_bedrock_runtime
-from holdfast.errors import HoldfastError, PartyFailed, PartyRefused, SettingsError
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError, SettingsError
 
 MODEL = "us.amazon.nova-2-lite-v1:0"
 BODY = {
@@ -56,15 +56,15 @@ def test_what_is_asked_and_answered_fits_the_services_own_description() -> None:
 @pytest.mark.parametrize(
     ("code", "status", "ours", "may_be_done"),
     [
-        ("ThrottlingException", 429, PartyFailed, False),
-        ("ModelNotReadyException", 429, PartyFailed, False),
-        ("ServiceQuotaExceededException", 400, PartyFailed, False),
-        ("ModelTimeoutException", 408, PartyFailed, True),
-        ("ModelErrorException", 424, PartyFailed, True),
-        ("InternalServerException", 500, PartyFailed, True),
-        ("ServiceUnavailableException", 503, PartyFailed, True),
-        ("ValidationException", 400, PartyRefused, None),
-        ("ResourceNotFoundException", 404, PartyRefused, None),
+        ("ThrottlingException", 429, ExternalServiceFailed, False),
+        ("ModelNotReadyException", 429, ExternalServiceFailed, False),
+        ("ServiceQuotaExceededException", 400, ExternalServiceFailed, False),
+        ("ModelTimeoutException", 408, ExternalServiceFailed, True),
+        ("ModelErrorException", 424, ExternalServiceFailed, True),
+        ("InternalServerException", 500, ExternalServiceFailed, True),
+        ("ServiceUnavailableException", 503, ExternalServiceFailed, True),
+        ("ValidationException", 400, ExternalServiceRefused, None),
+        ("ResourceNotFoundException", 404, ExternalServiceRefused, None),
         ("AccessDeniedException", 403, SettingsError, None),
         ("UnrecognizedClientException", 403, SettingsError, None),
         ("ExpiredTokenException", 403, SettingsError, None),
@@ -94,7 +94,7 @@ def test_no_answer_is_a_failure_for_now() -> None:
 
     for client in (Silent(), open_bedrock_runtime(NOWHERE)):
         told = failure_of(client)
-        assert type(told) is PartyFailed and "gave no answer" in told.message
+        assert type(told) is ExternalServiceFailed and "did not answer" in told.message
 
 
 def test_an_answer_that_is_no_object_is_nonsense() -> None:
@@ -102,7 +102,7 @@ def test_an_answer_that_is_no_object_is_nonsense() -> None:
         def converse(self, **_: Any) -> list[str]:
             return ["hello"]
 
-    assert type(failure_of(Odd())) is PartyFailed
+    assert type(failure_of(Odd())) is ExternalServiceFailed
 
 
 @contextmanager
@@ -142,7 +142,9 @@ def test_a_throttled_request_is_sent_once_and_told_when_to_come_again(given: str
         client = open_bedrock_runtime(address)
         told = failure_of(client)
         client.close()
-    assert isinstance(told, PartyFailed) and told.retry_after_s == read and "Too many." in told.message
+    assert (
+        isinstance(told, ExternalServiceFailed) and told.retry_after_s == read and "Too many." in told.message
+    )
     assert asked == ["/model/us.amazon.nova-2-lite-v1%3A0/converse"]
 
 

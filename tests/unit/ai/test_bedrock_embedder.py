@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holdfast.ai.bedrock import NOVA_EMBEDDINGS, NovaEmbedder, open_bedrock_runtime
-from holdfast.errors import PartyFailed, PartyRefused, SettingsError
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, SettingsError
 
 
 class Recorded:
@@ -75,16 +75,16 @@ def test_each_text_is_one_request_in_the_documented_shape_and_its_vector_has_the
     ],
 )
 def test_an_answer_of_another_shape_is_refused(said: Any) -> None:
-    with pytest.raises(PartyFailed, match="no vector of 256 numbers"):
+    with pytest.raises(ExternalServiceFailed, match="no vector of 256 numbers"):
         NovaEmbedder(Recorded(said), dimensions=256).embed(["text"])
 
 
 @pytest.mark.parametrize(
     ("code", "status", "ours"),
     [
-        ("ThrottlingException", 429, PartyFailed),
-        ("ServiceUnavailableException", 503, PartyFailed),
-        ("ValidationException", 400, PartyRefused),
+        ("ThrottlingException", 429, ExternalServiceFailed),
+        ("ServiceUnavailableException", 503, ExternalServiceFailed),
+        ("ValidationException", 400, ExternalServiceRefused),
         ("AccessDeniedException", 403, SettingsError),
     ],
 )

@@ -13,15 +13,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from agenticpm.sandbox.claude import (
-    Answer,
-    StandInClaude,
-    claude_app,
-    declined,
-    failed,
-    nonsense,
-    said,
-    used,
+from agenticpm.demo.sandbox.claude import (
+    ClaudeSandbox,
+    ResponseBuilder,
+    build_claude_app,
+    build_error,
+    build_invalid_body,
+    build_refusal,
+    build_text,
+    build_tool_call,
 )
 from holdfast.ai import (
     ClaudeReasoner,
@@ -29,14 +29,14 @@ from holdfast.ai import (
     Tool,
     ToolUse,
     Usage,
-    models_in,
+    load_models,
+    load_shipped_models,
     open_reasoner,
-    shipped_models,
 )
-from holdfast.ai.claude import INPUT_TOKENS_AROUND
-from holdfast.errors import PartyFailed, PartyRefused, SecretMissing, SettingsError
-from holdfast.settings import Settings
-from holdfast.web import serving
+from holdfast.ai.claude import INPUT_TOKENS_OVERHEAD
+from holdfast.config.settings import Settings
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, SecretMissing, SettingsError
+from holdfast.web import serve_in_thread
 
 MODEL = "claude-haiku-5-5"
 TOOL = Tool("note", "Takes a note.", {"type": "object", "properties": {"text": {"type": "string"}}})
@@ -49,25 +49,25 @@ async def ask(reasoner: Any) -> ToolUse:
     return answer
 
 
-def asked(*answers: Answer, model: str = MODEL) -> tuple[ToolUse, StandInClaude]:
-    claude = StandInClaude(answers=list(answers))
+def asked(*answers: ResponseBuilder, model: str = MODEL) -> tuple[ToolUse, ClaudeSandbox]:
+    claude = ClaudeSandbox(responses=list(answers))
 
     async def run(url: str) -> ToolUse:
         async with httpx2.AsyncClient(base_url=url) as http:
             return await ask(ClaudeReasoner(http, model))
 
-    with serving(claude_app(claude)) as url:
+    with serve_in_thread(build_claude_app(claude)) as url:
         return asyncio.run(run(url)), claude
 
 
 def test_gives_the_tools_input_though_thinking_stands_before_it() -> None:
-    answer, _ = asked(used({"text": "late"}))
+    answer, _ = asked(build_tool_call({"text": "late"}))
 
     assert (answer.input, answer.model, answer.reason) == ({"text": "late"}, MODEL, "")
 
 
 def test_forces_its_one_tool_without_thinking_where_the_model_can_be_forced() -> None:
-    _, claude = asked(used({}))
+    _, claude = asked(build_tool_call({}))
     (request,) = claude.requests
 
     assert request["tool_choice"] == {"type": "tool", "name": "note", "disable_parallel_tool_use": True}
@@ -78,7 +78,7 @@ def test_forces_its_one_tool_without_thinking_where_the_model_can_be_forced() ->
 
 @pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-opus-5-5"])
 def test_asks_a_model_that_refuses_to_be_forced(model: str) -> None:
-    answer, claude = asked(used({"text": "late"}), model=model)
+    answer, claude = asked(build_tool_call({"text": "late"}), model=model)
 
     assert answer.input == {"text": "late"}
     assert claude.requests[0]["tool_choice"]["type"] == "auto"
@@ -86,7 +86,7 @@ def test_asks_a_model_that_refuses_to_be_forced(model: str) -> None:
 
 
 def test_instructions_are_the_system_prompt_and_data_is_the_message() -> None:
-    _, claude = asked(used({}))
+    _, claude = asked(build_tool_call({}))
     (request,) = claude.requests
     shown = request["messages"][0]["content"][0]["text"]
 
@@ -97,19 +97,19 @@ def test_instructions_are_the_system_prompt_and_data_is_the_message() -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (used({"text": "la"}, stop="max_tokens"), "its answer was cut short (max_tokens)"),
+        (build_tool_call({"text": "la"}, stop="max_tokens"), "its answer was cut short (max_tokens)"),
         (
-            used({"text": "la"}, stop="model_context_window_exceeded"),
+            build_tool_call({"text": "la"}, stop="model_context_window_exceeded"),
             "its answer was cut short (model_context_window_exceeded)",
         ),
-        (declined(), "it declined to answer"),
-        (said("It is late, I think."), "it called no tool (end_turn)"),
-        (used({}, tool="mail_everyone"), "it called mail_everyone, which it was not given"),
-        (used({}, times=2), "it called note 2 times"),
-        (used(["late"]), "the input of note is no object"),
+        (build_refusal(), "it declined to answer"),
+        (build_text("It is late, I think."), "it called no tool (end_turn)"),
+        (build_tool_call({}, tool="mail_everyone"), "it called mail_everyone, which it was not given"),
+        (build_tool_call({}, times=2), "it called note 2 times"),
+        (build_tool_call(["late"]), "the input of note is not an object"),
     ],
 )
-def test_what_is_no_use_of_the_tool_is_told_and_still_paid_for(answer: Answer, reason: str) -> None:
+def test_what_is_no_use_of_the_tool_is_told_and_still_paid_for(answer: ResponseBuilder, reason: str) -> None:
     given, _ = asked(answer)
 
     assert given.input is None
@@ -119,8 +119,8 @@ def test_what_is_no_use_of_the_tool_is_told_and_still_paid_for(answer: Answer, r
 
 @pytest.mark.parametrize("status", [429, 529, 500, 503])
 def test_what_passes_says_when_to_come_again(status: int) -> None:
-    with pytest.raises(PartyFailed) as error:
-        asked(failed(status, retry_after="7"))
+    with pytest.raises(ExternalServiceFailed) as error:
+        asked(build_error(status, retry_after="7"))
 
     assert (error.value.retry_after_s, error.value.may_be_done) == (7.0, False)
 
@@ -129,22 +129,22 @@ def test_what_passes_says_when_to_come_again(status: int) -> None:
     ("sent", "told"), [(None, None), ("soon", None), ("nan", None), ("-3", 0.0), ("1e9", 3600.0)]
 )
 def test_a_pause_that_makes_no_sense_is_brought_into_bounds(sent: str | None, told: float | None) -> None:
-    with pytest.raises(PartyFailed) as error:
-        asked(failed(429, retry_after=sent))
+    with pytest.raises(ExternalServiceFailed) as error:
+        asked(build_error(429, retry_after=sent))
 
     assert error.value.retry_after_s == told
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_key_that_is_refused_says_where_to_look(status: int) -> None:
-    with pytest.raises(PartyFailed, match="reasoner_secret"):
-        asked(failed(status))
+    with pytest.raises(ExternalServiceFailed, match="reasoner_secret"):
+        asked(build_error(status))
 
 
 @pytest.mark.parametrize("status", [400, 404, 413])
 def test_a_request_that_is_refused_is_refused_for_good_with_their_word_for_it(status: int) -> None:
-    with pytest.raises(PartyRefused, match="as the test wants it") as error:
-        asked(failed(status))
+    with pytest.raises(ExternalServiceRefused, match="as the test wants it") as error:
+        asked(build_error(status))
 
     assert error.value.code in ("invalid_request_error", "not_found_error", "request_too_large")
 
@@ -165,30 +165,30 @@ def test_a_request_that_is_refused_is_refused_for_good_with_their_word_for_it(st
     ],
 )
 def test_nonsense_is_a_failure_of_theirs(body: str) -> None:
-    with pytest.raises(PartyFailed, match="nonsense"):
-        asked(nonsense(body))
+    with pytest.raises(ExternalServiceFailed, match="Invalid (answer|token count)"):
+        asked(build_invalid_body(body))
 
 
 @pytest.mark.parametrize("content", ["text", None, {"type": "tool_use"}, 7])
 def test_an_answer_that_says_what_was_used_is_counted_also_where_it_cannot_be_read(content: Any) -> None:
     body = {"content": content, "usage": {"input_tokens": 1000, "output_tokens": 100}}
-    answer, _ = asked(nonsense(json.dumps(body)))
+    answer, _ = asked(build_invalid_body(json.dumps(body)))
 
-    assert (answer.input, answer.reason) == (None, "its answer has no content that can be read")
-    assert answer.usage == Usage(1000, 100, shipped_models().get(MODEL).usd(1000, 100))
+    assert (answer.input, answer.reason) == (None, "its answer has no readable content")
+    assert answer.usage == Usage(1000, 100, load_shipped_models().get(MODEL).compute_cost_usd(1000, 100))
 
 
 def test_no_more_is_believed_to_be_used_than_was_sent_and_asked_for() -> None:
     body = {"content": [], "usage": {"input_tokens": 10**30, "output_tokens": 10**30}}
-    answer, claude = asked(nonsense(json.dumps(body)))
+    answer, claude = asked(build_invalid_body(json.dumps(body)))
 
     assert answer.usage.output_tokens == claude.requests[0]["max_tokens"]
-    assert answer.usage.input_tokens <= len(json.dumps(claude.requests[0])) + INPUT_TOKENS_AROUND
+    assert answer.usage.input_tokens <= len(json.dumps(claude.requests[0])) + INPUT_TOKENS_OVERHEAD
 
 
 def test_content_blocks_of_no_form_are_no_use_of_the_tool() -> None:
     body = {"content": ["x", None, {"type": "tool_use"}], "usage": {"input_tokens": 1, "output_tokens": 1}}
-    answer, _ = asked(nonsense(json.dumps(body)))
+    answer, _ = asked(build_invalid_body(json.dumps(body)))
 
     assert answer.reason == "it called a tool without a name, which it was not given"
 
@@ -198,16 +198,16 @@ def test_no_connection_is_a_failure_that_passes() -> None:
         async with httpx2.AsyncClient(base_url="http://127.0.0.1:1") as http:
             await ask(ClaudeReasoner(http, MODEL))
 
-    with pytest.raises(PartyFailed, match="No connection") as error:
+    with pytest.raises(ExternalServiceFailed, match="No connection") as error:
         asyncio.run(run())
     assert not error.value.may_be_done
 
 
-# --- prices --------------------------------------------------------------------------------------------------
+# --- prices -------------------------------------------------------------------------------------------------
 
 
 def test_usage_is_priced_by_the_dated_table() -> None:
-    answer, _ = asked(used({"text": "late"}, tokens=150))
+    answer, _ = asked(build_tool_call({"text": "late"}, tokens=150))
     given = answer.usage.input_tokens
 
     assert answer.usage.output_tokens == 150
@@ -215,20 +215,20 @@ def test_usage_is_priced_by_the_dated_table() -> None:
 
 
 def test_a_long_prompt_costs_what_the_upper_tier_says() -> None:
-    model = shipped_models().get(MODEL)
+    model = load_shipped_models().get(MODEL)
 
-    assert model.usd(100_000, 0) == Decimal("0.01")
-    assert model.usd(100_001, 1_000_000) == Decimal("2.5500005")
+    assert model.compute_cost_usd(100_000, 0) == Decimal("0.01")
+    assert model.compute_cost_usd(100_001, 1_000_000) == Decimal("2.5500005")
 
 
 def test_prices_say_of_when_and_from_where_they_are() -> None:
-    assert shipped_models().as_of.isoformat() == "2026-10-10"
-    assert shipped_models().source.startswith("https://")
+    assert load_shipped_models().as_of.isoformat() == "2026-10-10"
+    assert load_shipped_models().source.startswith("https://")
 
 
 def test_a_model_without_a_price_is_not_used() -> None:
     with pytest.raises(SettingsError, match="claude-haiku-5-5.*reasoner_prices"):
-        shipped_models().get("claude-of-tomorrow")
+        load_shipped_models().get("claude-of-tomorrow")
 
 
 def test_a_file_of_prices_replaces_ours(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_file_of_prices_replaces_ours(tmp_path: Path) -> None:
     table = {"as_of": "2027-01-01", "source": "https://example.com", "unit": "USD per million tokens"}
     file.write_text(json.dumps(table | {"models": {"m": {"tool": "asked", "tiers": [tier]}}}))
 
-    assert models_in(file).get("m").usd(1_000_000, 1_000_000) == 9
+    assert load_models(file).get("m").compute_cost_usd(1_000_000, 1_000_000) == 9
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"models": 3}'])
@@ -246,10 +246,10 @@ def test_a_file_of_another_form_is_refused_with_its_name(tmp_path: Path, text: s
     file.write_text(text)
 
     with pytest.raises(SettingsError, match=r"prices\.json"):
-        models_in(file)
+        load_models(file)
 
 
-# --- from the settings ---------------------------------------------------------------------------------------
+# --- from the settings --------------------------------------------------------------------------------------
 
 
 def test_rules_need_no_reasoner_and_no_key() -> None:
@@ -262,14 +262,14 @@ def test_rules_need_no_reasoner_and_no_key() -> None:
 
 def test_the_key_is_the_secret_that_the_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SECRET_TEST_MODEL", "key-of-the-test")
-    claude = StandInClaude(key="key-of-the-test", answers=[used({"text": "late"})])
+    claude = ClaudeSandbox(key="key-of-the-test", responses=[build_tool_call({"text": "late"})])
 
     async def run(url: str) -> ToolUse:
         settings = Settings(reasoner="claude", reasoner_url=url, reasoner_secret="test_model")
         async with open_reasoner(settings) as reasoner:
             return await ask(reasoner)
 
-    with serving(claude_app(claude)) as url:
+    with serve_in_thread(build_claude_app(claude)) as url:
         assert asyncio.run(run(url)).input == {"text": "late"}
 
 
@@ -285,17 +285,17 @@ def test_a_key_that_nobody_set_is_told_when_it_is_wanted_and_may_still_be_set(
             monkeypatch.setenv("HOLDFAST_SECRET_ANTHROPIC", "key-of-the-test")
             return await ask(reasoner)
 
-    with serving(claude_app(StandInClaude(key="key-of-the-test"))) as url:
+    with serve_in_thread(build_claude_app(ClaudeSandbox(key="key-of-the-test"))) as url:
         assert asyncio.run(run(url)).input == {}
 
 
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("HOLDFAST_REASONER", "oracle", "nobody we have"),
-        ("HOLDFAST_REASONER_URL", "http://api.example.com", "in the clear"),
-        ("HOLDFAST_REASONER_URL", "http://127.0.0.1.example.com", "in the clear"),
-        ("HOLDFAST_REASONER_URL", "http://127.0.0.1:80@example.com/", "in the clear"),
+        ("HOLDFAST_REASONER", "oracle", "Invalid reasoner='oracle': expected 'rules', or 'claude'"),
+        ("HOLDFAST_REASONER_URL", "http://api.example.com", "would send the key unencrypted"),
+        ("HOLDFAST_REASONER_URL", "http://127.0.0.1.example.com", "would send the key unencrypted"),
+        ("HOLDFAST_REASONER_URL", "http://127.0.0.1:80@example.com/", "would send the key unencrypted"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(name: str, value: str, told: str, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_without_the_client_it_is_refused_with_the_extra_to_install() -> None:
     script = (
         "import asyncio, sys; sys.modules['httpx2'] = None\n"
         "from holdfast.ai import open_reasoner\n"
-        "from holdfast.settings import Settings\n"
+        "from holdfast.config.settings import Settings\n"
         "async def run():\n"
         "    async with open_reasoner(Settings(reasoner='claude')): pass\n"
         "try: asyncio.run(run())\n"

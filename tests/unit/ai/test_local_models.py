@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ai import UNKNOWN, Example, local_classifier, local_embedder, measure
-from holdfast.errors import InvalidRequest, SettingsError
+from holdfast.ai import UNKNOWN, Example, measure_accuracy, open_local_embedder, train_local_classifier
+from holdfast.core.errors import InvalidRequest, SettingsError
 
 FRUIT = ["a ripe apple", "sweet banana", "juicy orange", "green pear", "fresh cherries", "a bowl of grapes"]
 FRUIT += ["a basket of plums", "dried figs"]
@@ -24,31 +24,32 @@ EXAMPLES = [Example(text, "fruit") for text in FRUIT] + [Example(text, "metal") 
 
 
 def test_vectors_have_256_dimensions_and_length_one() -> None:
-    vectors = local_embedder().embed(["hello", "a rather longer text, with punctuation!"])
+    vectors = open_local_embedder().embed(["hello", "a rather longer text, with punctuation!"])
 
-    assert vectors.shape == (2, local_embedder().dimensions) == (2, 256)
+    assert vectors.shape == (2, open_local_embedder().dimensions) == (2, 256)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
 
 
 def test_a_text_without_anything_in_it_is_zero() -> None:
-    assert not local_embedder().embed([""]).any()
+    assert not open_local_embedder().embed([""]).any()
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
 def test_the_same_text_has_the_same_vector_alone_and_among_others(texts: list[str]) -> None:
-    together = local_embedder().embed(texts)
+    together = open_local_embedder().embed(texts)
 
     assert all(
-        np.array_equal(together[row], local_embedder().embed([text])[0]) for row, text in enumerate(texts)
+        np.array_equal(together[row], open_local_embedder().embed([text])[0])
+        for row, text in enumerate(texts)
     )
 
 
 def test_a_lone_surrogate_does_no_harm() -> None:
-    assert local_embedder().embed(["\ud800 hello"]).shape == (1, 256)
+    assert open_local_embedder().embed(["\ud800 hello"]).shape == (1, 256)
 
 
 def test_alike_in_meaning_is_near_in_angle() -> None:
-    parcel, package, banana = local_embedder().embed(
+    parcel, package, banana = open_local_embedder().embed(
         ["my parcel is late", "my package is delayed", "banana bread"]
     )
 
@@ -57,7 +58,7 @@ def test_alike_in_meaning_is_near_in_angle() -> None:
 
 def test_the_package_that_brings_the_weights_is_never_imported() -> None:
     program = (
-        "import sys; from holdfast.ai import local_embedder; local_embedder().embed(['x']); "
+        "import sys; from holdfast.ai import open_local_embedder; open_local_embedder().embed(['x']); "
         "sys.exit('wordllama' in sys.modules)"
     )
 
@@ -74,11 +75,11 @@ def test_the_door_opens_without_the_packages_and_says_what_is_missing(
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     with pytest.raises(SettingsError, match=r"needs tokenizers.*pip install '\.\[ai\]'"):
-        local_classifier(EXAMPLES)
+        train_local_classifier(EXAMPLES)
 
 
 def test_a_classifier_knows_words_that_no_example_has() -> None:
-    classifier = local_classifier(EXAMPLES, confidence_min=0.5)
+    classifier = train_local_classifier(EXAMPLES, confidence_min=0.5)
 
     assert classifier.labels == ("fruit", "metal")
     assert classifier.classify("ripe mango").label == "fruit"
@@ -86,21 +87,21 @@ def test_a_classifier_knows_words_that_no_example_has() -> None:
 
 
 def test_probabilities_add_up_and_come_in_order() -> None:
-    found = local_classifier(EXAMPLES, confidence_min=0.0).classify("an apple")
+    found = train_local_classifier(EXAMPLES, confidence_min=0.0).classify("an apple")
 
     assert found.confidence + sum(share for _, share in found.alternatives) == pytest.approx(1, abs=1e-5)
     assert found.confidence >= found.alternatives[0][1]
 
 
 def test_below_the_threshold_the_answer_is_unknown_with_the_likeliest_beside_it() -> None:
-    found = local_classifier(EXAMPLES, confidence_min=1.01).classify("an apple")
+    found = train_local_classifier(EXAMPLES, confidence_min=1.01).classify("an apple")
 
     assert (found.label, found.is_known) == (UNKNOWN, False)
     assert found.alternatives[0] == ("fruit", found.confidence)
 
 
 def test_two_that_are_trained_alike_answer_alike() -> None:
-    one, other = local_classifier(EXAMPLES), local_classifier(EXAMPLES)
+    one, other = train_local_classifier(EXAMPLES), train_local_classifier(EXAMPLES)
 
     assert one.classify("a tin can of peaches") == other.classify("a tin can of peaches")
 
@@ -110,27 +111,27 @@ def test_two_that_are_trained_alike_answer_alike() -> None:
     [
         ([], "two labels"),
         (EXAMPLES[:8], "two labels"),
-        ([*EXAMPLES, *[Example("x", UNKNOWN)] * 5], "cannot be the label"),
+        ([*EXAMPLES, *[Example("x", UNKNOWN)] * 5], "Invalid label"),
         ([*EXAMPLES, Example("x", "rare")], "rare"),
     ],
 )
 def test_examples_that_teach_nothing_are_refused(examples: list[Example], why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
-        local_classifier(examples)
+        train_local_classifier(examples)
 
 
 def test_a_measurement_asks_about_each_example_once_and_only_unseen() -> None:
     # A word of its own for each text: who has seen it can recite its label, who has not can only guess.
     words = "oak elm ash fir yew box bay fig gum nut sky sea mud ice fog dew sun air fire rain".split()
     told_by_nothing = [Example(word, "even" if zlib.crc32(word.encode()) % 2 else "odd") for word in words]
-    seen = local_classifier(told_by_nothing, confidence_min=0.0)
+    seen = train_local_classifier(told_by_nothing, confidence_min=0.0)
 
-    found = measure(told_by_nothing)
+    found = measure_accuracy(told_by_nothing)
     assert all(seen.classify(each.text).label == each.label for each in told_by_nothing)
-    assert len(found.outcomes) == len(words) and found.of_all < 0.9
+    assert len(found.outcomes) == len(words) and found.overall < 0.9
 
 
 def test_the_table_of_a_measurement_has_a_line_for_each_label_and_the_sum() -> None:
-    lines = measure(EXAMPLES, folds=3).table().splitlines()
+    lines = measure_accuracy(EXAMPLES, folds=3).to_markdown().splitlines()
 
     assert len(lines) == 2 + 2 + 1 and lines[-1].startswith("| **all** | 16 |")

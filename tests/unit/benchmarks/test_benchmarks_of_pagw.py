@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import measure, pagw_accepted, pagw_scale, sql_statements
-from benchmarks.measure import Figure
+from benchmarks.harness import measurement
+from benchmarks.harness.measurement import Figure
+from benchmarks.pagw import intake, request_scale, sql_statements
 from benchmarks.report import BENCHMARKS, SCALE
 from holdfast import Rate, SqlRows, pattern
-from pagw.model import PagwId, pagw
+from pagw.model.entities import PagwId, pagw
 from tests.postgres import connected, fresh_database, new_folder
 
 
@@ -23,7 +24,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "ROUNDS", 1)
+    monkeypatch.setattr(measurement, "ROUNDS", 1)
 
 
 def test_every_benchmark_of_sql_and_pagw_is_listed() -> None:
@@ -44,9 +45,9 @@ def test_a_request_costs_the_same_among_many_and_reads_no_table_whole(
 ) -> None:
     sizes = {"FEW": 20, "MANY": 60, "ROUNDS": 1, "ACCEPTED": 4, "COMPLETED": 1}
     for name, value in sizes.items():
-        monkeypatch.setattr(pagw_scale, name, value)
+        monkeypatch.setattr(request_scale, name, value)
 
-    _measured(pagw_scale.run(folder), 4)
+    _measured(request_scale.run(folder), 4)
 
 
 def test_a_statement_that_reads_a_whole_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,18 +60,18 @@ def test_a_statement_that_reads_a_whole_table_is_refused(monkeypatch: pytest.Mon
         )
 
     with connected(fresh_database(pagw)) as connection:
-        pagw_scale._refuse_scans(connection, 1)
-        monkeypatch.setattr(pagw_scale, "HOT", (by_correlation,))
-        with pytest.raises(AssertionError, match="X1 reads all"):
-            pagw_scale._refuse_scans(connection, 1)
+        request_scale._refuse_scans(connection, 1)
+        monkeypatch.setattr(request_scale, "HOT", (by_correlation,))
+        with pytest.raises(AssertionError, match="X1 reads a whole table"):
+            request_scale._refuse_scans(connection, 1)
 
 
 @pytest.mark.soak
 def test_accepted_requests_are_measured_over_http(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagw_accepted, "REQUESTS", 4)
-    monkeypatch.setattr(pagw_accepted, "CONNECTIONS", 2)
+    monkeypatch.setattr(intake, "REQUESTS", 4)
+    monkeypatch.setattr(intake, "CONNECTIONS", 2)
 
-    _measured(pagw_accepted.run(folder), 2)
+    _measured(intake.run(folder), 2)
 
 
 def _measured(figures: list[Figure], count: int) -> None:

@@ -20,7 +20,7 @@ from botocore.httpsession import URLLib3Session
 from moto import mock_aws
 
 from holdfast.boto3 import BlockingTables, in_process
-from holdfast.errors import Throttled
+from holdfast.core.errors import Throttled
 from holdfast.operations.tables import Operation
 from holdfast.operations.tables.describe_table import DescribeTable
 from holdfast.operations.tables.list_tables import ListTablesResult
@@ -441,5 +441,5 @@ def test_without_boto3_the_import_names_the_extra() -> None:
     program = "import sys; sys.modules['boto3'] = None; import holdfast.boto3"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: holdfast.boto3 needs boto3, which the extra brings: pip install 'holdfast[aws]'"
+        "ImportError: holdfast.boto3 needs boto3, which is not installed. Run pip install 'holdfast[aws]'"
     )

@@ -39,7 +39,7 @@ def test_without_boto3_the_fixture_names_the_extra(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert (
-        "ImportError: holdfast.boto3 needs boto3, which the extra brings: pip install 'holdfast[aws]'"
+        "ImportError: holdfast.boto3 needs boto3, which is not installed. Run pip install 'holdfast[aws]'"
         in done.stdout
     )
 

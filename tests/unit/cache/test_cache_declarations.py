@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from holdfast import Cached, GetCached, Known, Rate, Windows, pattern, stores_in_memory
-from holdfast.errors import DeclarationError, InvalidRequest
-from holdfast.model.cache import KEY_BYTES_MAX, LOCK, KeyTemplate
+from holdfast import CachedValue, CacheHit, GetCached, Rate, WindowCounter, open_memory_stores, pattern
+from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.model.cache import KEY_BYTES_MAX, LOCK_SUFFIX, KeyTemplate
 from holdfast.operations.cache import PutValue
 
 
@@ -26,7 +26,7 @@ class Provider(BaseModel):
     name: str = "Ada"
 
 
-payers = Cached("payer:{payer_id}", Payer, lifetime_s=300)
+payers = CachedValue("payer:{payer_id}", Payer, lifetime_s=300)
 ACME = Payer(name="Acme", endpoints=("https://acme.example/fhir",))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -51,21 +51,21 @@ def test_keys_are_those_of_the_document() -> None:
         ("payer:{payer_id}", {"payer_id": "BCBS-01"}, "payer:BCBS-01"),
         ("session:{tenant}:{id}", {"tenant": "clinic-1", "id": "s-1"}, "session:clinic-1:s-1"),
     ):
-        assert KeyTemplate(template).key(**fields) == key
+        assert KeyTemplate(template).build_key(**fields) == key
 
 
 @given(first=st.tuples(TEXTS, TEXTS), second=st.tuples(TEXTS, TEXTS))
 def test_no_two_pairs_of_values_share_a_key(first: tuple[str, str], second: tuple[str, str]) -> None:
     keys = KeyTemplate("session:{tenant}:{id}")
-    made = [keys.key(tenant=tenant, id=id) for tenant, id in (first, second)]
+    made = [keys.build_key(tenant=tenant, id=id) for tenant, id in (first, second)]
     assert (made[0] == made[1]) == (first == second)
 
 
 @given(tenant=TEXTS, id=TEXTS)
 def test_a_value_is_read_back_from_its_place_and_cannot_leave_it(tenant: str, id: str) -> None:
-    key = KeyTemplate("session:{tenant}:{id}").key(tenant=tenant, id=id)
+    key = KeyTemplate("session:{tenant}:{id}").build_key(tenant=tenant, id=id)
     assert [unquote(part) for part in key.split(":")] == ["session", tenant, id]
-    assert key.isascii() and key.isprintable() and not key.endswith(LOCK)
+    assert key.isascii() and key.isprintable() and not key.endswith(LOCK_SUFFIX)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_a_value_is_read_back_from_its_place_and_cannot_leave_it(tenant: str, id
     [
         ({}, "payer_id"),
         ({"payer_id": "x", "tenant": "y"}, "tenant"),
-        ({"payer_id": ""}, "not empty"),
-        ({"payer_id": True}, "whole number"),
-        ({"payer_id": None}, "whole number"),
-        ({"payer_id": "\ud800"}, "as text"),
-        ({"payer_id": "x" * KEY_BYTES_MAX}, "shorten"),
+        ({"payer_id": ""}, "non-empty"),
+        ({"payer_id": True}, "an integer"),
+        ({"payer_id": None}, "an integer"),
+        ({"payer_id": "\ud800"}, "valid Unicode text"),
+        ({"payer_id": "x" * KEY_BYTES_MAX}, "Shorten"),
     ],
 )
 def test_a_key_that_cannot_be_made_is_refused(fields: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidRequest, match=told):
-        payers.key(**fields)
+        payers.build_key(**fields)
 
 
 @pytest.mark.parametrize(
@@ -107,22 +107,22 @@ def test_a_key_that_cannot_be_made_is_refused(fields: dict[str, Any], told: str)
 )
 def test_a_template_by_which_keys_could_meet_is_refused(template: str) -> None:
     with pytest.raises(DeclarationError):
-        Cached(template, Payer, lifetime_s=60)
+        CachedValue(template, Payer, lifetime_s=60)
 
 
 @pytest.mark.parametrize("lifetime_s", [0, -1, float("inf"), float("nan"), 32 * 86_400])
 def test_a_lifetime_that_no_cache_takes_is_refused_when_it_is_declared(lifetime_s: float) -> None:
     with pytest.raises(DeclarationError, match="lifetime"):
-        Cached("payer:{payer_id}", Payer, lifetime_s=lifetime_s)
+        CachedValue("payer:{payer_id}", Payer, lifetime_s=lifetime_s)
     with pytest.raises(DeclarationError, match="lifetime"):
-        Windows("ratelimit:{tenant}:{window}", window_s=lifetime_s)
+        WindowCounter("ratelimit:{tenant}:{window}", window_s=lifetime_s)
 
 
 def test_what_is_kept_is_a_document_and_what_is_counted_has_a_window() -> None:
     with pytest.raises(DeclarationError, match="Pydantic"):
-        Cached("payer:{payer_id}", dict, lifetime_s=60)  # type: ignore[type-var]
+        CachedValue("payer:{payer_id}", dict, lifetime_s=60)  # type: ignore[type-var]
     with pytest.raises(DeclarationError, match="window"):
-        Windows("ratelimit:{tenant}", window_s=60)
+        WindowCounter("ratelimit:{tenant}", window_s=60)
     with pytest.raises(InvalidRequest, match="Payer"):
         payers.put(Provider(), payer_id="p-1")  # type: ignore[arg-type]
 
@@ -136,7 +136,7 @@ def payer(payer_id: str) -> GetCached[Payer]:
 
 
 def test_an_operation_says_its_store_its_kind_and_what_it_is_about() -> None:
-    found = payer.example()
+    found = payer.build_example()
     assert (found.store, found.kind, found.resource, found.pattern) == (
         "cache",
         "GET",
@@ -144,7 +144,7 @@ def test_an_operation_says_its_store_its_kind_and_what_it_is_about() -> None:
         "C1",
     )
     assert found.table is None and not found.writes
-    windows = Windows("ratelimit:{tenant}:{window}", window_s=60)
+    windows = WindowCounter("ratelimit:{tenant}:{window}", window_s=60)
     fields = {"tenant": "t", "window": 1}
     written = {
         operation.kind: operation.writes
@@ -160,10 +160,10 @@ def test_an_operation_says_its_store_its_kind_and_what_it_is_about() -> None:
 
 
 def test_environments_that_share_a_server_do_not_share_keys() -> None:
-    asked = payer.example()
-    assert asked.request("prod").key == "prod:payer:p-1"
-    assert asked.request("").key == "payer:p-1"
-    assert asked.request("prod").pattern == "C1"
+    asked = payer.build_example()
+    assert asked.build_request("prod").key == "prod:payer:p-1"
+    assert asked.build_request("").key == "payer:p-1"
+    assert asked.build_request("prod").pattern == "C1"
 
 
 def test_neither_keys_nor_values_are_in_what_an_operation_shows_of_itself() -> None:
@@ -174,8 +174,14 @@ def test_neither_keys_nor_values_are_in_what_an_operation_shows_of_itself() -> N
 
 
 def test_a_window_is_the_number_of_its_stretch_of_time() -> None:
-    windows = Windows("ratelimit:{tenant}:{window}", window_s=60)
-    assert [windows.at(moment) for moment in (0, 59.9, 60, 119.9, 1763200000)] == [0, 0, 1, 1, 29386666]
+    windows = WindowCounter("ratelimit:{tenant}:{window}", window_s=60)
+    assert [windows.get_window(moment) for moment in (0, 59.9, 60, 119.9, 1763200000)] == [
+        0,
+        0,
+        1,
+        1,
+        29386666,
+    ]
 
 
 # --- values -------------------------------------------------------------------------------------------------
@@ -183,11 +189,11 @@ def test_a_window_is_the_number_of_its_stretch_of_time() -> None:
 
 def test_a_value_comes_back_as_it_was_put() -> None:
     async def story() -> None:
-        async with stores_in_memory() as stores:
+        async with open_memory_stores() as stores:
             assert await stores.run(payer("p-1")) is None
             assert await stores.run(payers.put(ACME, payer_id="p-1")) is True
             assert await stores.run(payer("p-1")) == ACME
-            assert await stores.run(payers.look(payer_id="p-1")) == Known(ACME)
+            assert await stores.run(payers.peek(payer_id="p-1")) == CacheHit(ACME)
             assert await stores.run(payers.put(ACME, only_if_absent=True, payer_id="p-1")) is False
             assert await stores.run(payers.delete(payer_id="p-1")) is True
             assert await stores.run(payer("p-1")) is None
@@ -197,10 +203,10 @@ def test_a_value_comes_back_as_it_was_put() -> None:
 
 def test_an_absence_that_is_kept_is_told_from_what_is_not_known() -> None:
     async def story() -> None:
-        async with stores_in_memory() as stores:
-            assert await stores.run(payers.look(payer_id="p-1")) is None
+        async with open_memory_stores() as stores:
+            assert await stores.run(payers.peek(payer_id="p-1")) is None
             await stores.run(payers.put_absence(lifetime_s=30, payer_id="p-1"))
-            assert await stores.run(payers.look(payer_id="p-1")) == Known(None)
+            assert await stores.run(payers.peek(payer_id="p-1")) == CacheHit(None)
             assert await stores.run(payers.get(payer_id="p-1")) is None
 
     asyncio.run(story())
@@ -209,23 +215,23 @@ def test_an_absence_that_is_kept_is_told_from_what_is_not_known() -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"title": "Acme"}', b'{"name": 1}', b"\xff"])
 def test_a_value_that_cannot_be_read_is_not_there(body: bytes) -> None:
     async def story() -> None:
-        async with stores_in_memory() as stores:
-            await stores.engines.of("cache").run(PutValue(key="payer:p-1", value=body, lifetime_s=60))
+        async with open_memory_stores() as stores:
+            await stores.engines.get("cache").run(PutValue(key="payer:p-1", value=body, lifetime_s=60))
             assert await stores.run(payers.get(payer_id="p-1")) is None
-            assert await stores.run(payers.look(payer_id="p-1")) is None
+            assert await stores.run(payers.peek(payer_id="p-1")) is None
 
     asyncio.run(story())
 
 
 def test_a_lock_is_held_by_one_token_and_given_back_by_it_alone() -> None:
     async def story() -> None:
-        async with stores_in_memory() as stores:
+        async with open_memory_stores() as stores:
             taken = [
                 await stores.run(payers.lock(token=token, lifetime_s=10, payer_id="p-1")) for token in "ab"
             ]
             assert taken == [True, False]
             assert await stores.run(payers.unlock(token="b", payer_id="p-1")) is False
-            assert await stores.run(payers.look(payer_id="p-1")) is None
+            assert await stores.run(payers.peek(payer_id="p-1")) is None
             assert await stores.run(payers.unlock(token="a", payer_id="p-1")) is True
             assert await stores.run(payers.lock(token="b", lifetime_s=10, payer_id="p-1")) is True
 
@@ -234,7 +240,7 @@ def test_a_lock_is_held_by_one_token_and_given_back_by_it_alone() -> None:
 
 def test_each_stores_in_memory_have_a_cache_of_their_own() -> None:
     async def story() -> None:
-        async with stores_in_memory() as one, stores_in_memory() as another:
+        async with open_memory_stores() as one, open_memory_stores() as another:
             await one.run(payers.put(ACME, payer_id="p-1"))
             assert await one.run(payer("p-1")) == ACME
             assert await another.run(payer("p-1")) is None

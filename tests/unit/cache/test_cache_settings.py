@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import SecretMissing, SettingsError
-from holdfast.runtime.opening import open_cache_engine
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.errors import SecretMissing, SettingsError
+from holdfast.runtime.factory import open_cache_engine
 from holdfast.stores.cache.memory import MemoryCache
 from holdfast.stores.cache.redis import RedisCache
 

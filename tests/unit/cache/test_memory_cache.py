@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.errors import StoreClosed
+from holdfast.core.errors import StoreClosed
 from holdfast.operations.cache import GetValue, Increment, Operation, PutValue
 from holdfast.stores.cache.memory import MemoryCache, open_memory_cache
 

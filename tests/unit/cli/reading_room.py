@@ -28,12 +28,12 @@ from holdfast import (
     attr,
     pattern,
 )
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 
 Isbn = NewType("Isbn", str)
 
 books = Table("Books", partition="isbn")
-by_shelf = books.index("shelf-index", "shelf", "isbn")
+by_shelf = books.global_index("shelf-index", "shelf", "isbn")
 
 
 class Shelf(StrEnum):

@@ -11,7 +11,7 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli import app as cli
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
         error.add_note("Choose another with --port.")
         raise error
 
-    app.callback()(cli._global_options)
+    app.callback()(cli._apply_global_options)
     monkeypatch.setattr(cli, "app", app)
 
 

@@ -19,7 +19,7 @@ from tests.unit.guarantees.help_desk import HELP_DESK, Note
 def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
-    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINTS)
+    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP)
     monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
 
     async def filled() -> None:
@@ -65,15 +65,15 @@ def test_every_table_of_a_system_is_backed_up_and_shown_to_a_person(
 
 
 def test_without_a_backup_the_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert backup(capsys, "--list") == (0, "There is no backup.\n")
+    assert backup(capsys, "--list") == (0, "There are no backups.\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
-        ((), 2, "Name a SYSTEM or a TABLE"),
-        (("Notes", "--list", "--name", "before"), 2, "leave one of them out"),
-        (("Nowhere",), 1, "There is no table Nowhere"),
+        ((), 2, "Give a SYSTEM or a TABLE"),
+        (("Notes", "--list", "--name", "before"), 2, "--name and --list exclude each other"),
+        (("Nowhere",), 1, "Table Nowhere does not exist"),
         (("Notes", "--name", "?"), 1, "letters, digits"),
     ],
 )

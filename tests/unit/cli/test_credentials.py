@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.credentials import read_credentials
-from holdfast.errors import SettingsError
+from holdfast.cli.arguments.credentials import read_credentials
+from holdfast.core.errors import SettingsError
 
 
 def written(tmp_path: Path, text: str, name: str = "credentials") -> Path:
@@ -57,7 +57,7 @@ def test_file_and_environment_add_up(tmp_path: Path) -> None:
 
 
 def test_a_bad_line_is_named_by_its_number_and_its_secret_is_not_shown(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"Line 2 of .* is not KEY SECRET") as refused:
+    with pytest.raises(SettingsError, match=r"Invalid line 2 of .*: expected KEY SECRET") as refused:
         read_credentials(written(tmp_path, "ONE first\nTWO second hidden\n"), {})
 
     assert "hidden" not in refused.value.message
@@ -66,9 +66,9 @@ def test_a_bad_line_is_named_by_its_number_and_its_secret_is_not_shown(tmp_path:
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("credentials", "# nobody\n", "names nobody"),
-        ("credentials.toml", "ONE = \n", "is not TOML"),
-        ("credentials.toml", "ONE = 1\n", "must be a text"),
+        ("credentials", "# nobody\n", "has no credentials"),
+        ("credentials.toml", "ONE = \n", "is not valid TOML"),
+        ("credentials.toml", "ONE = 1\n", "expected a string"),
     ],
 )
 def test_a_file_that_says_nothing_usable_is_refused(
@@ -79,7 +79,7 @@ def test_a_file_that_says_nothing_usable_is_refused(
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+    with pytest.raises(SettingsError, match="Failed to read the credentials file .*: No such file"):
         read_credentials(tmp_path / "nowhere", {})
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import derived_files, main
-from holdfast.reports.infrastructure import GENERATED
+from holdfast.cli import main
+from holdfast.cli.output import generated_files
+from holdfast.reports.iac.infrastructure import GENERATED_NOTICE
 
 POLICIES = ["dispatch-api.json", "dispatch-board.json", "dispatch-ingest.json", "dispatch-office.json"]
 TERRAFORM = ["alarms.tf", "outputs.tf", "policies.tf", "tables.tf", "variables.tf", "versions.tf"]
@@ -47,7 +48,7 @@ def test_the_roles_of_a_database_are_written_beside_the_policies_and_again() -> 
         assert typed("iam", "pagw", "--out", "out", "--environment", "dev") == 0
     text = Path("out/pagw-grants.sql").read_text(encoding="utf-8")
 
-    assert GENERATED in text.splitlines()[0]
+    assert GENERATED_NOTICE in text.splitlines()[0]
     assert "GRANT SELECT, INSERT ON pagw.audit_log TO pagw_pasrequestenricher;" in text
 
 
@@ -98,14 +99,14 @@ def test_force_overwrites() -> None:
     Path("out/dispatch.md").write_text("mine")
 
     assert typed("docs", "dispatch", "--out", "out", "--force") == 0
-    assert Path("out/dispatch.md").read_text().startswith(f"<!-- {GENERATED}")
+    assert Path("out/dispatch.md").read_text().startswith(f"<!-- {GENERATED_NOTICE}")
 
 
 def test_a_folder_that_cannot_be_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("out").write_text("a file")
 
     assert typed("docs", "dispatch", "--out", "out") == 1
-    assert "name a folder you may write to with --out" in capsys.readouterr().err
+    assert "choose a folder that you may write to with --out" in capsys.readouterr().err
 
 
 def test_a_folder_in_the_place_of_a_file_is_refused_and_leaves_nothing_behind(
@@ -130,7 +131,7 @@ def test_a_folder_in_the_place_of_one_of_several_files_leaves_none_of_them(
 
 def test_a_system_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed("docs", "dispach", "--out", "out") == 1
-    assert "There is no system 'dispach'" in capsys.readouterr().err
+    assert "System 'dispach' is not installed" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -148,7 +149,7 @@ def test_a_system_that_cannot_be_loaded_is_told_when_it_is_asked_for(
     points.write_text(points.read_text() + "broken = no_such_package:SYSTEM\n")
 
     assert typed("docs", "broken", "--out", "out") == 1
-    assert "The system broken (no_such_package:SYSTEM) cannot be loaded" in capsys.readouterr().err
+    assert "Loading the system broken (no_such_package:SYSTEM) failed" in capsys.readouterr().err
 
 
 def test_a_system_that_cannot_be_loaded_is_listed_with_its_error_beside_the_others(
@@ -163,13 +164,15 @@ def test_a_system_that_cannot_be_loaded_is_listed_with_its_error_beside_the_othe
     shown = capsys.readouterr().out
 
     assert "tables" in listed["dispatch"]
-    assert "cannot be loaded" in listed["broken"]["error"]
-    assert "dispatch" in shown and "broken" in shown and "cannot be loaded" in shown
+    assert "Loading the system broken" in listed["broken"]["error"]
+    assert "dispatch" in shown and "broken" in shown and "Loading the system broken" in shown
 
 
-def test_several_installed_systems_are_named_in_the_plural(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_system_is_refused_with_the_installed_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed("docs", "nowhere", "--out", "out") == 1
-    assert "dispatch, pagw, richpanel, skymarshal, tripcortex are installed." in capsys.readouterr().err
+    assert (
+        "Installed: agenticpm, dispatch, pagw, richpanel, skymarshal, tripcortex." in capsys.readouterr().err
+    )
 
 
 def test_without_a_folder_it_is_called_wrongly() -> None:
@@ -201,7 +204,7 @@ def test_a_region_or_account_that_cannot_be_is_called_wrongly(
     option: str, given: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert typed("iam", "dispatch", "--out", "out", option, given) == 2
-    assert f"{option} {given!r} cannot be" in capsys.readouterr().err
+    assert f"Invalid {option} {given!r}" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -232,4 +235,4 @@ def test_all_indexes_are_made_when_asked_for() -> None:
 
 
 def test_the_mark_that_is_looked_for_is_the_mark_that_is_written() -> None:
-    assert GENERATED in derived_files.MARKS
+    assert GENERATED_NOTICE in generated_files.GENERATED_MARKS

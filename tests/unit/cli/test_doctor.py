@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from holdfast import Queue, System, Table
 from holdfast.cli import main
-from holdfast.errors import DeclarationError
+from holdfast.core.errors import DeclarationError
 from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, TableDefinition
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, INITIAL
@@ -35,13 +35,13 @@ class Letter(BaseModel):
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And without systems, whose absent tables would be told of too."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("holdfast.model.system.installed_systems", dict)
+    monkeypatch.setattr("holdfast.model.system.load_systems", dict)
 
 
 @pytest.fixture
 def harbour(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harbour is installed, and no other system."""
-    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"harbour": SYSTEM})
+    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"harbour": SYSTEM})
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_file_that_is_not_there_is_no_illness_and_is_not_made(
     code, [health] = examined(capsys)
 
     assert (code, health["ok"]) == (0, True)
-    assert "data/tables.db is not there yet" in health["detail"]
+    assert "data/tables.db does not exist yet" in health["detail"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,7 +93,7 @@ def test_a_folder_that_is_named_and_not_there_is_refused(capsys: pytest.CaptureF
 
     assert exited.value.code == 1
     assert capsys.readouterr().err == (
-        "holdfast: The data folder shpo does not exist: name the one you mean with --data.\n"
+        "holdfast: The data folder shpo does not exist: give an existing folder with --data.\n"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_folder_that_is_named_and_holds_no_tables_yet_is_ok(
     code, [health] = examined(capsys, "--data", "shop")
 
     assert code == 0
-    assert "shop/tables.db is not there yet" in health["detail"]
+    assert "shop/tables.db does not exist yet" in health["detail"]
 
 
 def test_an_empty_file_is_told_as_empty_and_left_so(
@@ -248,7 +248,7 @@ def test_tables_that_a_system_has_yet_to_be_given_are_told_and_no_illness(
     code, [health] = examined(capsys, "--data", ".")
 
     assert (code, health["ok"]) == (0, True)
-    assert health["detail"].endswith("bytes; harbour has yet to be given the table Ships-prod")
+    assert health["detail"].endswith("bytes; harbour has not created the table Ships-prod yet")
 
 
 @pytest.mark.usefixtures("harbour")
@@ -289,16 +289,16 @@ def test_a_system_that_cannot_be_loaded_is_told_and_the_stores_of_the_others_are
             raise DeclarationError("The system harbour cannot be loaded.")
         return office
 
-    monkeypatch.setattr("holdfast.model.system.installed_systems", loaded)
-    monkeypatch.setattr("holdfast.model.system.installed_system", loaded)
-    monkeypatch.setattr("holdfast.model.system.installed_names", lambda: ("harbour", "office"))
+    monkeypatch.setattr("holdfast.model.system.load_systems", loaded)
+    monkeypatch.setattr("holdfast.model.system.load_system", loaded)
+    monkeypatch.setattr("holdfast.model.system.list_system_names", lambda: ("harbour", "office"))
 
     code, found = examined(capsys)
 
     assert (code, [health["store"] for health in found]) == (0, ["tables", "queues"])
     assert all(health["ok"] for health in found)
     assert found[0]["detail"].endswith(
-        "; office has yet to be given the table Ships; The system harbour cannot be loaded."
+        "; office has not created the table Ships yet; The system harbour cannot be loaded."
     )
 
 
@@ -306,11 +306,11 @@ def test_a_system_that_has_not_run_here_is_told_in_a_few_words(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     office = System("office", "Sorts letters", [ships, Table("Letters", "id")], [])
-    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"office": office})
+    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"office": office})
 
     _, [health] = examined(capsys)
 
-    assert health["detail"].endswith("; office: 2 tables yet to be made (it has not run here)")
+    assert health["detail"].endswith("; office: 2 tables not created yet (it has not run here)")
 
 
 @pytest.mark.usefixtures("harbour")

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Bucket, Queue, System, Table, open_stores, prepare
+from holdfast import Bucket, Queue, System, Table, open_stores, provision
 from holdfast.cli import main
 from holdfast.operations.tables import CreateTable, DescribeTable
 from holdfast.stores.tables.embedded import open_tables
@@ -33,7 +33,7 @@ tasks = Queue("doctor-tasks", Task, purpose="Tasks")
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     monkeypatch.chdir(tmp_path)
     office = System("office", "An office", [keys], [], queues=[tasks], buckets=[files])
-    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"office": office})
+    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"office": office})
     return office
 
 
@@ -50,23 +50,23 @@ def test_a_table_a_bucket_and_a_queue_are_looked_for_at_their_services(
 ) -> None:
     async def prepared() -> None:
         async with open_stores(system) as stores:
-            await prepare(stores, system)
+            await provision(stores, system)
 
     with moto_endpoint() as address:
         for store, scheme in {"TABLES": "dynamodb", "OBJECTS": "s3", "QUEUES": "sqs"}.items():
             monkeypatch.setenv(f"HOLDFAST_{store}", f"{scheme}+http://{address}")
         code, absent = examined(capsys)
         assert code == 0
-        assert "office has yet to be given the table keys" in absent["tables"]["detail"]
-        assert absent["objects"]["detail"].endswith("reachable; yet to be made: doctor-files")
-        assert "yet to be made: doctor-tasks" in absent["queues"]["detail"]
+        assert "office has not created the table keys yet" in absent["tables"]["detail"]
+        assert absent["objects"]["detail"].endswith("reachable; not created yet: doctor-files")
+        assert "not created yet: doctor-tasks" in absent["queues"]["detail"]
         asyncio.run(prepared())
         code, found = examined(capsys)
     assert code == 0
     # moto's tables are those of the whole process, other tests' too.
     assert re.search(r"reachable, [1-9]\d* tables?$", found["tables"]["detail"])
     assert found["objects"]["detail"].endswith(", reachable")
-    assert "nothing waits in 1 queue" in found["queues"]["detail"]
+    assert "1 queue is empty" in found["queues"]["detail"]
     code, gone = examined(capsys)
     assert code == 1
     assert [store for store, each in gone.items() if not each["ok"]] == ["tables", "queues", "objects"]

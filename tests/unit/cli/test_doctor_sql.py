@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Schema, System, open_stores, prepare
+from holdfast import Schema, System, open_stores, provision
 from holdfast.cli import main
-from holdfast.runtime import schema_states
+from holdfast.runtime import get_schema_states
 from tests.contract.sql_migrations.packages import BOOKS, LOANS, written
 from tests.postgres import fresh_database
 
@@ -22,7 +22,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     monkeypatch.chdir(tmp_path)
     package = written(tmp_path / "code", {"0001": BOOKS})
     library = System("library", "Books", [], [], schemas=[Schema("library", migrations=package)])
-    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"library": library})
+    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"library": library})
     return library
 
 
@@ -36,7 +36,7 @@ def examined(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict
 
 async def prepared(system: System) -> None:
     async with open_stores(system) as stores:
-        await prepare(stores, system)
+        await provision(stores, system)
 
 
 @pytest.mark.proves("PG-53")
@@ -50,10 +50,10 @@ def test_a_server_is_asked_and_told_how_far_its_schema_is(
     assert (code, found["engine"], found["ok"]) == (0, "postgresql", True)
     assert ", PostgreSQL 18" in found["detail"]
     assert "2 to 10 connections, reader PostgreSQL 18" in found["detail"]
-    assert "library has yet to be migrated, nothing → 0001 (`holdfast migrate library`)" in found["detail"]
+    assert "library needs a migration, nothing → 0001 (`holdfast migrate library`)" in found["detail"]
     asyncio.run(prepared(system))
     code, found = examined(capsys)
-    assert (code, found["detail"].endswith("; library is at 0001, the newest")) == (0, True)
+    assert (code, found["detail"].endswith("; library is up to date at 0001")) == (0, True)
 
 
 @pytest.mark.proves("PG-53")
@@ -72,7 +72,7 @@ def test_a_server_or_a_reader_that_does_not_answer_is_ill(
         monkeypatch.setenv("HOLDFAST_SQL_READER", gone)
         code, found = examined(capsys)
     assert (code, found["ok"]) == (1, False)
-    assert "the writer answers, and the reader does not" in found["detail"]
+    assert "the writer answers, but the reader does not" in found["detail"]
 
 
 def test_a_schema_that_newer_code_has_migrated_is_ill(
@@ -90,24 +90,24 @@ def test_an_embedded_server_is_neither_made_nor_woken_nor_stopped(
 ) -> None:
     code, found = examined(capsys)
     assert (code, found["engine"], found["ok"]) == (0, "embedded", True)
-    assert "data/postgres is not there yet: it is made when first needed" in found["detail"]
+    assert "data/postgres does not exist yet: it is created on first use" in found["detail"]
     assert not (tmp_path / "data" / "postgres").exists()
 
     async def while_it_runs() -> dict[str, Any]:
         async with open_stores(system) as stores:
-            await prepare(stores, system)
+            await provision(stores, system)
             _, found = await asyncio.to_thread(examined, capsys)
-            assert [each.pending for each in await schema_states(stores, system.schemas)] == [()]
+            assert [each.pending for each in await get_schema_states(stores, system.schemas)] == [()]
             return found
 
     running = asyncio.run(while_it_runs())
     assert running["ok"], running
     assert ", PostgreSQL 18" in running["detail"]
-    assert running["detail"].endswith("library is at 0001, the newest")
+    assert running["detail"].endswith("library is up to date at 0001")
     code, found = examined(capsys)
     assert (code, found["ok"]) == (0, True)
-    assert "is at rest: nobody uses it" in found["detail"]
-    assert found["detail"].endswith("how far its schemas are was not asked")
+    assert "the server is stopped and starts on first use" in found["detail"]
+    assert found["detail"].endswith("its schemas were not checked")
     (tmp_path / "data" / "postgres" / "server" / "PG_VERSION").write_text("12\n")
     code, found = examined(capsys, "--data", "data")
     assert (code, found["ok"]) == (1, False)
@@ -118,4 +118,4 @@ def test_a_temporary_server_is_each_process_s_own(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_SQL", "postgres::temporary:")
-    assert examined(capsys)[1]["detail"] == "temporary: each process has its own"
+    assert examined(capsys)[1]["detail"] == "temporary: each process has its own server"

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import create_tables, open_stores
 from holdfast.cli import main
-from holdfast.guarantees import is_intact
+from holdfast.guarantees import is_proof_intact
 from holdfast.model import system as systems
 from tests.unit.guarantees.help_desk import HELP_DESK, Conversation, Note
 
@@ -22,7 +22,7 @@ JOE = "conversation-joe-0001"
 @pytest.fixture(autouse=True)
 def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINTS)
+    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP)
     monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
 
     async def filled() -> None:
@@ -70,7 +70,7 @@ def test_erased_it_is_gone_and_the_proof_is_written(capsys: pytest.CaptureFixtur
 
     proof = json.loads(Path("proof.json").read_text(encoding="utf-8"))
     assert code == 0
-    assert is_intact(proof)
+    assert is_proof_intact(proof)
     assert proof["sha256"] in told
     assert "queue jobs" in told
     assert notes_left() == 0
@@ -88,4 +88,4 @@ def test_refuses_stores_that_end_with_the_process(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
 
-    assert "nothing to erase from" in erase(capsys, "--yes")[1]
+    assert "nothing to erase" in erase(capsys, "--yes")[1]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.extras import MODULES, lack_of
-from holdfast.errors import DeclarationError
+from holdfast.cli.extras import MODULES_BY_EXTRA, describe_missing_extras
+from holdfast.core.errors import DeclarationError
 from holdfast.model.system import System
 
 ROOT = Path(__file__).parents[3]
@@ -47,8 +47,8 @@ def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
 
     assert (done.returncode, done.stderr) == (
         1,
-        f"holdfast: `holdfast {command}` needs {missing}, which this installation does not have: "
-        f"pip install '.[{EXTRAS[command]}]' in the clone of Holdfast, or make setup\n",
+        f"holdfast: `holdfast {command}` needs {missing}, which is not installed: "
+        f"run pip install '.[{EXTRAS[command]}]' in the clone of Holdfast, or make setup\n",
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -68,7 +68,7 @@ def test_tables_at_a_service_need_its_extra_too(
 def test_all_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (*MODULES["serve"], *MODULES["aws"]):
+    for module in (*MODULES_BY_EXTRA["serve"], *MODULES_BY_EXTRA["aws"]):
         monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(SystemExit):
@@ -83,10 +83,10 @@ def test_every_extra_that_can_be_installed_is_known_with_what_it_brings() -> Non
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
     brought = packages_distributions()
-    assert set(MODULES) == set(project["optional-dependencies"])
+    assert set(MODULES_BY_EXTRA) == set(project["optional-dependencies"])
     for extra, wanted in project["optional-dependencies"].items():
         names = {re.split(r"[\[<>=~]", each)[0] for each in wanted}
-        known = {re.sub(r"[._]", "-", name) for module in MODULES[extra] for name in brought[module]}
+        known = {re.sub(r"[._]", "-", name) for module in MODULES_BY_EXTRA[extra] for name in brought[module]}
         assert known >= names - SAME_MODULE, extra
 
 
@@ -98,8 +98,8 @@ def test_over_all_systems_one_that_lacks_an_extra_is_left_out_with_a_line(
 
     assert "Traceback" not in done.stderr
     assert (
-        "richpanel is left out: it needs obstore, which this installation does not have: "
-        "pip install '.[objects]' in the clone of Holdfast, or make setup\n"
+        "richpanel is skipped: it needs obstore, which is not installed: "
+        "run pip install '.[objects]' in the clone of Holdfast, or make setup\n"
     ) in done.stderr
     assert (done.returncode, "richpanel" in done.stdout, "skymarshal" in done.stdout) == (0, False, True)
 
@@ -110,8 +110,8 @@ def test_a_system_that_is_named_and_lacks_an_extra_is_refused(tmp_path: Path, wo
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "holdfast: The system richpanel needs obstore, which this installation does not have: "
-        "pip install '.[objects]' in the clone of Holdfast, or make setup\n"
+        "holdfast: The system richpanel needs obstore, which is not installed: "
+        "run pip install '.[objects]' in the clone of Holdfast, or make setup\n"
     )
 
 
@@ -123,8 +123,8 @@ def test_a_system_that_cannot_be_loaded_without_an_extra_does_not_stand_in_the_w
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     left_out = "".join(
-        f"{name} is left out: it needs httpx2, which this installation does not have: "
-        f"pip install '.[{name}]' in the clone of Holdfast, or make setup\n"
+        f"{name} is skipped: it needs httpx2, which is not installed: "
+        f"run pip install '.[{name}]' in the clone of Holdfast, or make setup\n"
         for name in ("agenticpm", "pagw", "richpanel", "tripcortex")
     )
     assert done.stderr == ("" if words == ["doctor"] else left_out)
@@ -135,14 +135,14 @@ def test_the_list_of_systems_names_the_extra_that_one_of_them_lacks(tmp_path: Pa
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert (
-        "pagw needs httpx2, which this installation does not have: "
-        "pip install '.[pagw]' in the clone of Holdfast, or make setup\n"
+        "pagw needs httpx2, which is not installed: "
+        "run pip install '.[pagw]' in the clone of Holdfast, or make setup\n"
     ) in done.stdout
 
 
 def test_an_extra_that_we_do_not_have_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="names the extra 'queues', which Holdfast does not have"):
-        lack_of(System("shop", "Sells", [], []), ("queues",))
+    with pytest.raises(DeclarationError, match="names an unknown extra 'queues'"):
+        describe_missing_extras(System("shop", "Sells", [], []), ("queues",))
 
 
 def without(modules: list[str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -167,4 +167,4 @@ def test_a_story_or_benchmark_that_is_not_there_is_called_wrongly(
         main(words)
 
     assert exited.value.code == 2
-    assert capsys.readouterr().err.startswith("holdfast: There is no ")
+    assert capsys.readouterr().err.startswith("holdfast: Unknown ")

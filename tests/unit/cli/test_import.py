@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.runtime.csv_rows import CsvFile
+from holdfast.runtime.csv_io.records import CsvFile
 
 HEADER = "flight_id,flight_number,origin,destination,scheduled_departure,scheduled_arrival"
 FLIGHT = "1,EY11,AUH,LHR,2026-01-30T02:00:00.5Z,2026-01-30T09:40:00Z"
@@ -28,7 +28,7 @@ def imported(capsys: pytest.CaptureFixture[str], table: str, file: str) -> tuple
 def test_a_folder_is_no_file_of_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert imported(capsys, "Passengers", ".") == (
         1,
-        "holdfast: . is a folder: name the CSV file that has the rows.\n",
+        "holdfast: . is a folder: give a CSV file.\n",
     )
 
 
@@ -73,5 +73,5 @@ def test_a_time_that_is_refused_is_told_as_a_time(capsys: pytest.CaptureFixture[
     refused = Path("f.csv.rejects.csv").read_text(encoding="utf-8")
 
     assert code == 1
-    assert "scheduled_departure cannot be 2026-01-30T02:00:00.5" in refused
+    assert "Invalid scheduled_departure 2026-01-30T02:00:00.5" in refused
     assert "fraction of a second" in refused and "datetime" not in refused

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Listing, Page
-from holdfast.cli.system_commands.answers import show
+from holdfast.cli.system_commands.results import print_result
 
 ROWS: tuple[dict[str, Any], ...] = (
     {"id": "01M7GEHWRXW3BCVK398X1NH4KH", "title": "A title " + "that is long " * 20, "detail": {"a": [1, 2]}},
@@ -20,7 +20,7 @@ LISTING = Listing(Page(ROWS, "next"), ("id", "title", "absent"))
 def test_a_person_sees_the_named_members_ids_whole_and_where_the_next_page_begins(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show(LISTING, as_json=False)
+    print_result(LISTING, as_json=False)
     told = capsys.readouterr().out
     assert all(row["id"] in told for row in ROWS)
     assert "detail" not in told and "absent" not in told
@@ -30,19 +30,19 @@ def test_a_person_sees_the_named_members_ids_whole_and_where_the_next_page_begin
 
 
 def test_a_program_sees_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    show(LISTING, as_json=True)
+    print_result(LISTING, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"items": list(ROWS), "cursor": "next"}
 
 
 def test_a_command_that_gives_nothing_back_is_told_as_done_and_in_json_as_null(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show(None, as_json=False)
-    show(None, as_json=True)
+    print_result(None, as_json=False)
+    print_result(None, as_json=True)
 
     assert capsys.readouterr().out == "done\nnull\n"
 
 
 def test_an_empty_one_is_told_as_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Listing(Page((), None), ("id",)), as_json=False)
+    print_result(Listing(Page((), None), ("id",)), as_json=False)
     assert capsys.readouterr().out.strip() == "nothing"

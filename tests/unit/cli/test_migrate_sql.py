@@ -44,7 +44,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, system: System) -> None:
-    monkeypatch.setattr("holdfast.model.system.installed_system", lambda name: system)
+    monkeypatch.setattr("holdfast.model.system.load_system", lambda name: system)
 
 
 def migrate(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -82,14 +82,14 @@ def test_people_are_told_from_where_to_where_it_went(capsys: pytest.CaptureFixtu
     told = [migrate(capsys, *words) for words in (("--status",), ("--dry-run",), (), (), ("--status",))]
     assert [code for code, _, _ in told] == [0] * 5, told
     status, sql, first, second, now = (out for _, out, _ in told)
-    assert status.splitlines()[0] == "library: nothing → 0002, 2 yet to be run"
+    assert status.splitlines()[0] == "library: nothing → 0002, 2 pending"
     assert sql.splitlines()[0] == "-- library: nothing → 0002"
     assert first.splitlines() == [
         "library: nothing → 0002",
         "  0001 0001 of the library",
         "  0002 0002 of the library",
     ]
-    assert second == now == "library: at 0002, the newest\n"
+    assert second == now == "library: up to date at 0002\n"
 
 
 def test_the_sql_that_is_shown_can_be_run_as_it_is(capsys: pytest.CaptureFixture[str], url: str) -> None:
@@ -106,11 +106,12 @@ def test_the_check_of_statements_wants_a_schema_that_is_not_behind(
     code, _, err = migrate(capsys, "--check")
     assert (code, err) == (
         1,
-        "holdfast: The schema library is behind (library: nothing → 0002): `holdfast migrate library` first.\n",
+        "holdfast: The schema library is out of date (library: nothing → 0002): "
+        "run `holdfast migrate library` first.\n",
     )
     migrate(capsys)
     assert answered(capsys, "--check") == []
-    assert "every statement gives what its row takes" in migrate(capsys, "--check")[1]
+    assert "every statement matches its row" in migrate(capsys, "--check")[1]
 
 
 @pytest.mark.usefixtures("url")
@@ -142,8 +143,8 @@ def test_what_excludes_each_other_is_misuse(capsys: pytest.CaptureFixture[str]) 
     misuses = {
         ("--check", "--plan"): "--plan and --check exclude each other",
         ("--status", "--dry-run"): "--plan and --status exclude each other",
-        ("books-v2", "--check"): "--check is about the schemas of SQL, and NAME about a table",
-        ("--until", "verify"): "needs the migration's NAME",
+        ("books-v2", "--check"): "--check and NAME exclude each other",
+        ("--until", "verify"): "need the NAME of a migration",
     }
     for words, told in misuses.items():
         code, _, err = migrate(capsys, *words)
@@ -155,5 +156,5 @@ def test_a_system_without_a_schema_has_no_statements_to_check(
 ) -> None:
     install(monkeypatch, System("library", "Books", [], []))
     code, _, err = migrate(capsys, "--check")
-    assert (code, "has no schema of SQL" in err) == (1, True)
-    assert migrate(capsys)[:2] == (0, "library declares no migration.\n")
+    assert (code, "has no SQL schema" in err) == (1, True)
+    assert migrate(capsys)[:2] == (0, "library declares no migrations.\n")

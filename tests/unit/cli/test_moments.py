@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.misuse import CalledWrongly
-from holdfast.cli.moments import moment_of
+from holdfast.cli.arguments.times import parse_time
+from holdfast.cli.usage_error import UsageError
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
 
@@ -25,7 +25,7 @@ START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
     ],
 )
 def test_a_moment_is_read(text: str, moment: float) -> None:
-    assert moment_of(text, START) == moment
+    assert parse_time(text, START) == moment
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_a_moment_is_read(text: str, moment: float) -> None:
     ],
 )
 def test_what_is_no_moment_is_refused(text: str) -> None:
-    with pytest.raises(CalledWrongly, match="is no time"):
-        moment_of(text, START)
+    with pytest.raises(UsageError, match="Invalid time"):
+        parse_time(text, START)
 
 
 @pytest.mark.parametrize("text", ["2026-02-04", "2026-02-04T01:00"])
 def test_a_moment_without_its_zone_is_refused(text: str) -> None:
-    with pytest.raises(CalledWrongly, match="in which zone"):
-        moment_of(text, START)
+    with pytest.raises(UsageError, match="the time zone is missing"):
+        parse_time(text, START)

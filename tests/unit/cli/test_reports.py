@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.operations import tables as requests
-from holdfast.reports.prices import price_list
+from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.server import running_server
 from tests.unit.reports import shop
@@ -48,7 +48,7 @@ def parsed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> An
     return json.loads(answered(capsys, *words, "--json", code=code))
 
 
-# --- systems ----------------------------------------------------------------------------------------------------
+# --- systems ------------------------------------------------------------------------------------------------
 
 
 def test_systems_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,7 +72,7 @@ def test_systems_are_shown_as_a_table_for_people(capsys: pytest.CaptureFixture[s
     assert "till, cleaner" in answered(capsys, "systems")
 
 
-# --- tables -----------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------
 
 
 def test_tables_tells_keys_indexes_stream_and_the_name_in_the_store(
@@ -109,7 +109,7 @@ def test_tables_shows_what_it_created(capsys: pytest.CaptureFixture[str]) -> Non
     shown = answered(capsys, "tables", "shop", "--create")
 
     assert "Orders created" in shown
-    assert "2 created, 0 were there already" in shown
+    assert "2 created, 0 already exist" in shown
 
 
 def test_nothing_is_created_in_memory(
@@ -117,10 +117,10 @@ def test_nothing_is_created_in_memory(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
 
-    assert "ends with this command" in answered(capsys, "tables", "shop", "--create", code=1)
+    assert "lost when this command ends" in answered(capsys, "tables", "shop", "--create", code=1)
 
 
-# --- patterns ---------------------------------------------------------------------------------------------------
+# --- patterns -----------------------------------------------------------------------------------------------
 
 
 def test_patterns_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,8 +195,8 @@ def test_what_has_the_same_reason_is_told_in_one_line(
         answered(capsys, "tables", "shop", "--create")
         shown = answered(capsys, "patterns", "shop", "--measure")
 
-    assert "S4, S5, S6, S7 it writes, and this is no scratch copy" in shown
-    assert shown.count("no scratch copy") == 1
+    assert "S4, S5, S6, S7 it writes, and this is not a scratch copy" in shown
+    assert shown.count("not a scratch copy") == 1
 
 
 def test_a_write_that_another_example_disturbed_is_told_with_it(
@@ -252,11 +252,11 @@ def test_a_system_that_is_not_installed_is_refused_with_those_that_are(
 ) -> None:
     shown = answered(capsys, command, "nowhere", code=1)
 
-    assert "no system 'nowhere'" in shown
+    assert "System 'nowhere' is not installed" in shown
     assert "shop" in shown
 
 
-# --- check ------------------------------------------------------------------------------------------------------
+# --- check --------------------------------------------------------------------------------------------------
 
 
 def test_check_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,7 +286,7 @@ def test_check_does_not_touch_the_configured_store(capsys: pytest.CaptureFixture
     assert not os.path.exists("data")
 
 
-# --- cost -------------------------------------------------------------------------------------------------------
+# --- cost ---------------------------------------------------------------------------------------------------
 
 
 def test_cost_tells_the_sum_and_what_it_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,7 +299,7 @@ def test_cost_tells_the_sum_and_what_it_is_made_of(capsys: pytest.CaptureFixture
 
 
 def test_cost_takes_another_price_list(capsys: pytest.CaptureFixture[str]) -> None:
-    free = price_list().model_dump(mode="json") | {
+    free = load_price_list().model_dump(mode="json") | {
         "name": "free",
         "write_units_million": 0,
         "read_units_million": 0,
@@ -317,8 +317,8 @@ def test_cost_takes_another_price_list(capsys: pytest.CaptureFixture[str]) -> No
 def test_cost_is_shown_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     shown = answered(capsys, "cost", "shop")
 
-    assert "what each index costs and spares" in shown
-    assert "USD" in shown and "a month" in shown and "measured on sample data" in shown
+    assert "what each index costs and saves" in shown
+    assert "USD" in shown and "per month" in shown and "measured on sample data" in shown
 
 
 def test_a_total_that_leaves_a_pattern_out_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,4 +339,6 @@ def test_a_total_of_all_patterns_is_no_least(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_price_list_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "none.json cannot be read" in answered(capsys, "cost", "shop", "--prices", "none.json", code=1)
+    assert "Failed to read the price list none.json" in answered(
+        capsys, "cost", "shop", "--prices", "none.json", code=1
+    )

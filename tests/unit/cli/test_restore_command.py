@@ -13,11 +13,11 @@ import pytest
 
 from holdfast import Stores, create_tables, open_stores
 from holdfast.cli import main
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.model import system as systems
 from holdfast.operations import tables as requests
-from holdfast.runtime import putting_back
-from holdfast.runtime.stores import together
+from holdfast.runtime.recovery import restore_in_place
+from holdfast.runtime.stores import gather_or_cancel
 from tests.unit.guarantees.help_desk import HELP_DESK
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
@@ -35,7 +35,7 @@ def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
     monkeypatch.setenv("HOLDFAST_RUN_CLOCK", "clock")
-    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINTS)
+    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP)
     monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
 
     async def filled() -> None:
@@ -106,7 +106,7 @@ def test_without_a_name_the_new_table_is_told(capsys: pytest.CaptureFixture[str]
 
     assert code == 0
     assert f"Notes-dev as of {BEFORE} is in Notes-dev-restored-20260204T010015Z." in told
-    assert "no recovery until somebody switches them on" in told
+    assert "no point-in-time recovery until you enable them" in told
     assert notes("Notes-dev-restored-20260204T010015Z") == THEN
 
 
@@ -124,8 +124,8 @@ def test_in_place_and_taken_back(capsys: pytest.CaptureFixture[str], clock: RunC
     clock.advance(10)
     code, told = restore(capsys, "Notes", "--at", done["undo_at"], "--in-place", "--yes")
     assert code == 0
-    assert "takes it back" in told
-    assert "What comes back to a hold queue may have been done since" in told
+    assert "undoes this restore" in told
+    assert "Restored delayed actions may have run since" in told
     assert notes() == NOW
 
 
@@ -133,10 +133,10 @@ def test_a_dry_run_tells_the_differences_and_changes_nothing(capsys: pytest.Capt
     code, told = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--dry-run")
 
     assert code == 0
-    assert "to put back, missing" in told
+    assert "to restore, missing" in told
     assert "missing: {'conversationId': 'c-1', 'noteId': 'n1'}" in told
     assert "extra: {'conversationId': 'c-1', 'noteId': 'n3'}" in told
-    assert "hold queue" not in told
+    assert "delayed actions" not in told
     assert notes() == NOW
     assert table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
 
@@ -175,39 +175,39 @@ def test_what_others_write_meanwhile_is_told_with_how_to_go_on(
             is_done = True
             async with open_stores(HELP_DESK) as theirs:
                 await _put(theirs, "n2", text="meanwhile")
-        return await together(writes)
+        return await gather_or_cancel(writes)
 
-    monkeypatch.setattr(putting_back, "together", meddled)
+    monkeypatch.setattr(restore_in_place, "gather_or_cancel", meddled)
     code, told = restore(capsys, "Notes", "--at", "-10s", "--in-place", "--yes")
 
     assert code == 1
-    assert "items left as they are, because others wrote them meanwhile: 1." in told
-    assert f"run it again with --at {BEFORE}" in told
+    assert "items not restored, because they were written at the same time: 1." in told
+    assert f"run the command again with --at {BEFORE}" in told
     assert notes() == {"n1": "first", "n2": "meanwhile"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
-        (("Notes",), 2, "Say what to go back to"),
-        (("Notes", "--at", BEFORE, "--from-backup", "b"), 2, "Say what to go back to"),
-        (("Notes", "--at", BEFORE, "--into", "Old", "--in-place"), 2, "name one of them"),
-        (("Notes", "--at", BEFORE, "--in-place"), 2, "add --yes, or look first with --dry-run"),
-        (("Notes", "--at", "2026-02-04T01:00:15"), 2, "does not say in which zone"),
-        (("Notes", "--from-backup", "a/b/c"), 2, "names no backup"),
+        (("Notes",), 2, "Give either --at TIME or --from-backup BACKUP"),
+        (("Notes", "--at", BEFORE, "--from-backup", "b"), 2, "Give either --at TIME or --from-backup BACKUP"),
+        (("Notes", "--at", BEFORE, "--into", "Old", "--in-place"), 2, "exclude each other"),
+        (("Notes", "--at", BEFORE, "--in-place"), 2, "add --yes, or preview it with --dry-run"),
+        (("Notes", "--at", "2026-02-04T01:00:15"), 2, "the time zone is missing"),
+        (("Notes", "--from-backup", "a/b/c"), 2, "Invalid backup 'a/b/c'"),
         (
             ("Notes", "--at", "-35d"),
             1,
             "a time from 2026-02-04T01:00:15Z to 2026-02-04T01:00:25Z, or a backup.",
         ),
         (("Notes", "--at", "2026-02-04T01:00:26Z"), 1, "a time from"),
-        (("Counters", "--at", BEFORE), 1, "Recovery is off for Counters-dev"),
-        (("Notes", "--at", BEFORE, "--into", "Counters"), 1, "a table Counters-dev already"),
+        (("Counters", "--at", BEFORE), 1, "recovery is off for Counters-dev"),
+        (("Notes", "--at", BEFORE, "--into", "Counters"), 1, "Table Counters-dev exists already"),
         (("Notes", "--at", BEFORE, "--into", "No/such"), 1, "letters, digits"),
-        (("Nowhere", "--at", BEFORE), 1, "There is no table Nowhere"),
-        (("Nowhere", "--at", BEFORE, "--in-place", "--yes"), 1, "There is no table Nowhere"),
-        (("helpdesk", "--at", BEFORE), 1, "several tables: name one of Conversations, Notes"),
-        (("Notes", "--from-backup", "0177"), 1, "`holdfast backup --list` tells the backups"),
+        (("Nowhere", "--at", BEFORE), 1, "Table Nowhere does not exist"),
+        (("Nowhere", "--at", BEFORE, "--in-place", "--yes"), 1, "Table Nowhere does not exist"),
+        (("helpdesk", "--at", BEFORE), 1, "several tables: give one of Conversations, Notes"),
+        (("Notes", "--from-backup", "0177"), 1, "`holdfast backup --list` lists the backups"),
     ],
 )
 def test_refuses_with_a_reason_and_changes_nothing(

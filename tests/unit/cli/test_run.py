@@ -14,12 +14,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast import Component, System, stores_in_memory
+from holdfast import Component, System, open_memory_stores
 from holdfast.cli import main
-from holdfast.cli.commands.run import system_app
-from holdfast.errors import SettingsError
+from holdfast.cli.commands.run import build_system_app
+from holdfast.core.errors import SettingsError
 from holdfast.operations.tables import DeleteTable
-from holdfast.web import serving
+from holdfast.web import serve_in_thread
 from tests.unit.mcp.harbour import SYSTEM, WRITES
 from tests.unit.mcp.installing import installed
 
@@ -48,7 +48,9 @@ def running(folder: Path, *words: str, **variables: str) -> Iterator[tuple[str, 
 
 @contextmanager
 def app_of(system: System, component: str | None = None, token: str = "") -> Iterator[str]:
-    with serving(system_app(system, stores_in_memory(system), component=component, token=token)) as url:
+    with serve_in_thread(
+        build_system_app(system, open_memory_stores(system), component=component, token=token)
+    ) as url:
         yield url
 
 
@@ -136,8 +138,8 @@ def test_the_version_in_the_description_is_that_of_the_systems_package(tmp_path:
 
 
 def test_a_table_that_is_gone_is_no_health() -> None:
-    stores = stores_in_memory(SYSTEM)
-    with serving(system_app(SYSTEM, stores)) as url:
+    stores = open_memory_stores(SYSTEM)
+    with serve_in_thread(build_system_app(SYSTEM, stores)) as url:
         well = httpx.get(f"{url}/health").status_code
         asyncio.run(stores.tables.run(DeleteTable("Ships")))
         ill = httpx.get(f"{url}/health").status_code
@@ -153,13 +155,15 @@ def test_routes_may_be_several_routers() -> None:
 
 
 def test_a_system_without_routes_is_refused() -> None:
-    with pytest.raises(SettingsError, match="harbour has no HTTP API: its System names no `routes`"):
-        system_app(replace(SYSTEM, routes=None), stores_in_memory(SYSTEM))
+    with pytest.raises(
+        SettingsError, match="harbour has nothing to run: neither the System nor a component declares routes"
+    ):
+        build_system_app(replace(SYSTEM, routes=None), open_memory_stores(SYSTEM))
 
 
 def test_an_unknown_system_is_one_line_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_words("run", "hrbour") == 1
-    assert capsys.readouterr().err.startswith("holdfast: There is no system 'hrbour'")
+    assert capsys.readouterr().err.startswith("holdfast: System 'hrbour' is not installed")
 
 
 def test_an_unknown_component_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
@@ -192,9 +196,9 @@ def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert "without a token anyone there could use the API" in done.stderr
+    assert "without a token any of them could use the API" in done.stderr
 
 
 def test_what_is_no_port_is_called_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_words("run", "harbour", "--port", "http") == 2
-    assert "--port http is no port" in capsys.readouterr().err
+    assert "Invalid --port http" in capsys.readouterr().err

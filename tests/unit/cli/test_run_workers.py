@@ -20,15 +20,21 @@ import pytest
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from holdfast import Component, Stores, open_stores, prepare, stores_in_memory
-from holdfast.cli.commands.doctor import _other_healths
-from holdfast.cli.commands.run import system_app
-from holdfast.cli.parts import Part, Process, part_of, processes_of, told_work
-from holdfast.errors import SettingsError
-from holdfast.logs import setup_logs
+from holdfast import Component, Stores, open_memory_stores, open_stores, provision
+from holdfast.cli.commands.doctor import _check_other_stores
+from holdfast.cli.commands.run import build_system_app
+from holdfast.cli.processes.workload import (
+    ProcessSpec,
+    Workload,
+    build_workload,
+    describe_worker,
+    plan_processes,
+)
+from holdfast.config.settings import Settings
+from holdfast.core.errors import SettingsError
+from holdfast.core.logs import setup_logs
 from holdfast.operations.queues import DeleteQueue
-from holdfast.settings import Settings
-from holdfast.web import serving
+from holdfast.web import serve_in_thread
 from tests.unit.mcp.installing import installed
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
@@ -83,7 +89,7 @@ def settings(folder: Path) -> Settings:
 def post(folder: Path, *ids: str) -> None:
     async def posting() -> None:
         async with open_stores(SYSTEM, settings(folder)) as stores:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             for id in ids:
                 await stores.run(office.post(Letter(id=id)))
 
@@ -111,7 +117,7 @@ def test_a_component_that_works_says_on_what_does_it_and_ends_tidily(tmp_path: P
     post(tmp_path, "l-1")
 
     with running(tmp_path, "--component", "carrier") as (line, process):
-        assert line == "postoffice carrier works off letters, and does sweep every 60 s\n"
+        assert line == "postoffice carrier consumes letters and runs sweep every 60 s\n"
         until(lambda: delivered(tmp_path, "l-1"))
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 0
@@ -140,7 +146,7 @@ def test_without_a_component_everything_runs_in_one_process_each_as_its_componen
         url = line.split()[4]
         assert line.endswith(" as the components api, desk\n")
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("postoffice carrier works off letters")
+        assert process.stdout.readline().startswith("postoffice carrier consumes letters")
         assert httpx.post(f"{url}/letters/l-1").json() == {"component": "api"}
         until(lambda: httpx.get(f"{url}/deliveries/l-1").json() == {"component": "desk", "delivered": True})
         process.send_signal(signal.SIGTERM)
@@ -155,7 +161,7 @@ def test_several_components_run_in_one_process_each_as_itself(tmp_path: Path) ->
         url = line.split()[4]
         assert line.endswith(" as the component desk\n")
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("postoffice carrier works off letters")
+        assert process.stdout.readline().startswith("postoffice carrier consumes letters")
         until(lambda: httpx.get(f"{url}/deliveries/l-1").json() == {"component": "desk", "delivered": True})
         assert httpx.post(f"{url}/letters/l-2").status_code == 404
         process.send_signal(signal.SIGTERM)
@@ -173,7 +179,7 @@ def test_a_component_with_nothing_to_run_is_refused() -> None:
     with pytest.raises(
         SettingsError, match="The component idle of postoffice has nothing to run: it declares no routes"
     ):
-        part_of(replace(SYSTEM, routes=None), "idle")
+        build_workload(replace(SYSTEM, routes=None), "idle")
 
 
 def test_a_worker_that_cannot_open_its_queues_says_why_and_exits_1(tmp_path: Path) -> None:
@@ -201,11 +207,9 @@ def test_a_worker_whose_handling_cannot_begin_announces_nothing_and_says_why_in_
     )
 
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith(
-        "holdfast: letters cannot be worked off, because its handling did not begin: "
-    )
+    assert refused.stderr.startswith("holdfast: Opening the handler of the queue letters failed: ")
     assert "KeyError: 'POST_OFFICE_KEY'" in refused.stderr
-    assert refused.stderr.endswith("with `holdfast --debug` the traceback is shown.\n")
+    assert refused.stderr.endswith("`holdfast --debug` shows the traceback.\n")
 
 
 def test_what_a_request_logs_is_the_line_of_its_component() -> None:
@@ -235,12 +239,12 @@ def test_what_a_request_logs_is_the_line_of_its_component() -> None:
         routes=None,
         components=[
             Component("desk", routes=telling("/desk")),
-            Component("door", routes=telling("/signed"), is_signed=True),
+            Component("door", routes=telling("/signed"), has_signed_requests=True),
         ],
     )
     handler = setup_logs(stream, system="postoffice")
     try:
-        with serving(system_app(system, stores_in_memory(system))) as url:
+        with serve_in_thread(build_system_app(system, open_memory_stores(system))) as url:
             assert httpx.get(f"{url}/desk").status_code == 200
             assert httpx.get(f"{url}/desk/in-thread", params={"word": "stamps"}).json() == "stamps"
             assert httpx.get(f"{url}/signed").status_code == 200
@@ -259,7 +263,7 @@ def test_what_a_request_logs_is_the_line_of_its_component() -> None:
 def test_a_worker_whose_queue_is_gone_says_so_and_exits_1(tmp_path: Path, words: tuple[str, ...]) -> None:
     async def remove() -> None:
         async with open_stores(SYSTEM, settings(tmp_path)) as stores:
-            await stores.engines.of("queues").run(DeleteQueue("letters.fifo"))
+            await stores.engines.get("queues").run(DeleteQueue("letters.fifo"))
 
     with running(tmp_path, "--component", "carrier", *words) as (_, process):
         asyncio.run(remove())
@@ -275,9 +279,9 @@ def test_a_sandbox_says_that_it_is_one_and_has_the_clock_of_the_settings(tmp_pat
     (tmp_path / "clock").write_text("1000.5", encoding="utf-8")
 
     with running(tmp_path, "--sandbox", "railway", "--port", "0", HOLDFAST_RUN_CLOCK="clock") as (line, _):
-        assert line.startswith("railway of Post office is stood in for at http://127.0.0.1:")
-        assert line.endswith(": a sandbox, not the party itself\n")
-        url = line.split(" at ")[1].split(": a")[0]
+        assert line.startswith("The sandbox railway of Post office answers at http://127.0.0.1:")
+        assert line.endswith("; it is not the real service\n")
+        url = line.split(" at ")[1].split("; ")[0]
         assert httpx.get(f"{url}/trains").json() == {"time": 1000.5}
 
 
@@ -294,7 +298,11 @@ def test_an_unknown_sandbox_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_system_falls_into_a_process_for_its_api_and_each_component_that_answers_or_works() -> None:
-    assert processes_of(SYSTEM) == [Process(("api",)), Process(("desk",)), Process(("carrier",))]
+    assert plan_processes(SYSTEM) == [
+        ProcessSpec(("api",)),
+        ProcessSpec(("desk",)),
+        ProcessSpec(("carrier",)),
+    ]
 
 
 def test_components_that_name_the_same_process_share_it_and_each_keeps_its_view() -> None:
@@ -306,8 +314,8 @@ def test_components_that_name_the_same_process_share_it_and_each_keeps_its_view(
         ],
     )
 
-    assert processes_of(together) == [Process(("api",)), Process(("desk", "carrier"), "counter")]
-    part = part_of(together, "desk", "carrier")
+    assert plan_processes(together) == [ProcessSpec(("api",)), ProcessSpec(("desk", "carrier"), "counter")]
+    part = build_workload(together, "desk", "carrier")
     assert part.components == ("desk", "carrier")
     assert [each.component for each in part.routes] == ["desk"]
 
@@ -315,24 +323,24 @@ def test_components_that_name_the_same_process_share_it_and_each_keeps_its_view(
 def test_components_that_all_share_one_process_are_the_whole_system() -> None:
     everyone = [replace(each, process="all") for each in SYSTEM.components if each.name != "api"]
 
-    assert processes_of(replace(SYSTEM, routes=None, components=everyone)) == [Process()]
+    assert plan_processes(replace(SYSTEM, routes=None, components=everyone)) == [ProcessSpec()]
 
 
 def test_routes_that_run_as_the_whole_system_cannot_be_told_from_the_rest_of_it() -> None:
     others = [each for each in SYSTEM.components if each.name != "api"]
 
-    assert processes_of(replace(SYSTEM, components=others)) == [Process()]
+    assert plan_processes(replace(SYSTEM, components=others)) == [ProcessSpec()]
 
 
 def test_a_system_with_nothing_to_run_has_no_process() -> None:
-    assert processes_of(replace(SYSTEM, routes=None, components=[Component("idle")])) == []
+    assert plan_processes(replace(SYSTEM, routes=None, components=[Component("idle")])) == []
 
 
 def test_the_work_of_a_component_is_told_in_words() -> None:
     only_sweeps = replace(office.CARRIER, consumers=())
 
-    assert told_work(SYSTEM, only_sweeps) == "postoffice carrier does sweep every 60 s"
-    assert part_of(SYSTEM, "carrier") == Part((), (office.CARRIER,))
+    assert describe_worker(SYSTEM, only_sweeps) == "postoffice carrier runs sweep every 60 s"
+    assert build_workload(SYSTEM, "carrier") == Workload((), (office.CARRIER,))
 
 
 # --- why ----------------------------------------------------------------------------------------------------
@@ -341,7 +349,7 @@ def test_the_work_of_a_component_is_told_in_words() -> None:
 def test_why_tells_in_lines_and_as_data_as_a_component_that_may(tmp_path: Path) -> None:
     async def deliver() -> None:
         async with open_stores(SYSTEM, settings(tmp_path)) as stores:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             await stores.run(office.deliver("l-1"))
 
     asyncio.run(deliver())
@@ -356,7 +364,7 @@ def test_why_tells_in_lines_and_as_data_as_a_component_that_may(tmp_path: Path) 
 def test_why_sends_no_terminal_what_others_wrote_to_steer_it_and_json_has_it(tmp_path: Path) -> None:
     async def deliver() -> None:
         async with open_stores(SYSTEM, settings(tmp_path)) as stores:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             await stores.run(office.deliver("l-\x1b[2J"))
 
     asyncio.run(deliver())
@@ -390,7 +398,7 @@ def test_why_asks_as_api_where_nobody_names_a_component(tmp_path: Path) -> None:
 
 @pytest.fixture
 def installed_office(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"postoffice": SYSTEM})
+    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"postoffice": SYSTEM})
 
 
 @pytest.mark.usefixtures("installed_office")
@@ -405,23 +413,21 @@ def test_doctor_tells_what_waits_and_what_died_and_that_it_is_no_illness(tmp_pat
     post(tmp_path, "l-1")
     asyncio.run(let_one_die())
 
-    [health] = _other_healths(settings(tmp_path), None)
+    [health] = _check_other_stores(settings(tmp_path), None)
 
     assert (health.store, health.engine, health.ok) == ("queues", "sqlite", True)
-    assert (
-        "; letters.fifo has 1 waiting; nothing waits in the other 1 queue; 1 of parcels died" in health.detail
-    )
+    assert "; letters.fifo has 1 waiting; 1 other queue is empty; parcels has 1 dead letter" in health.detail
 
 
 @pytest.mark.usefixtures("installed_office")
 def test_doctor_makes_no_file_of_queues_and_says_which_are_missing(tmp_path: Path) -> None:
-    [absent] = _other_healths(settings(tmp_path), None)
-    assert "queues.db is not there yet" in absent.detail
+    [absent] = _check_other_stores(settings(tmp_path), None)
+    assert "queues.db does not exist yet" in absent.detail
     assert list(tmp_path.iterdir()) == []
 
     post(tmp_path)
-    [other] = _other_healths(replace(settings(tmp_path), environment="test"), None)
-    assert "yet to be made: letters-test.fifo, parcels-test" in other.detail
+    [other] = _check_other_stores(replace(settings(tmp_path), environment="test"), None)
+    assert "not created yet: letters-test.fifo, parcels-test" in other.detail
 
 
 @pytest.mark.usefixtures("installed_office")
@@ -429,6 +435,6 @@ def test_doctor_finds_a_file_of_queues_that_is_none_ill(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "queues.db").write_bytes(b"this is no database" * 100)
 
-    [health] = _other_healths(settings(tmp_path), None)
+    [health] = _check_other_stores(settings(tmp_path), None)
 
     assert not health.ok

@@ -79,6 +79,6 @@ def test_what_is_allowed_is_left_out(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_says_what_cannot_be_scanned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "name the files or folders to scan" in scan(capsys)[1]
+    assert "give the files or folders to scan" in scan(capsys)[1]
     assert "nothing to scan at nowhere" in scan(capsys, "nowhere")[1]
     assert scan(capsys, ".", "--needle", "")[0] == 2

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.operations.tables import PutItem
 from holdfast.stores.tables.embedded import Faults
 
@@ -72,7 +72,7 @@ def test_a_data_folder_that_cannot_be_made_is_refused(
 
     assert run("serve", "--data", "shop") == 1
     assert capsys.readouterr().err == (
-        "holdfast: The data folder shop cannot be made (File exists): name another with --data.\n"
+        "holdfast: Failed to create the data folder shop (File exists): choose another with --data.\n"
     )
     assert served == {}
 
@@ -106,8 +106,8 @@ def test_a_folder_in_the_place_of_the_file_is_told_with_what_to_do(
 
     assert run("serve", "--data", "shop") == 1
     assert capsys.readouterr().err == (
-        "holdfast: shop/tables.db is a folder, where the file of the tables has its place: "
-        "move it away, or name another data folder with --data.\n"
+        "holdfast: shop/tables.db is a folder, but must be a file: "
+        "move it, or choose another data folder with --data.\n"
     )
     assert served == {}
 
@@ -120,7 +120,7 @@ def test_a_text_in_the_place_of_the_file_is_kept_and_another_folder_suggested(
 
     assert run("serve", "--data", ".", "--port", "0") == 1
     assert "is not a Holdfast file" in (said := capsys.readouterr().err)
-    assert said.endswith("--data names another folder to keep tables in.\n")
+    assert said.endswith("Choose another data folder with --data.\n")
     assert Path("tables.db").read_text(encoding="utf-8").startswith("a diary")
 
 
@@ -130,7 +130,7 @@ def test_what_is_no_port_is_called_wrongly_in_one_plain_line(
 ) -> None:
     assert run("serve", f"--port={text}") == 2
     assert capsys.readouterr().err == (
-        f"holdfast: --port {text} is no port: give a number from 1 to 65535, or 0 for any free one.\n"
+        f"holdfast: Invalid --port {text}: expected a number from 1 to 65535, or 0 for a free port.\n"
     )
     assert served == {}
 

@@ -12,8 +12,8 @@ import pytest
 from holdfast.cli import main
 from holdfast.model import system as systems
 
-DESK = EntryPoint("newsdesk", "tests.unit.reports.news_desk:SYSTEM", systems.ENTRY_POINTS)
-SHOP = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINTS)
+DESK = EntryPoint("newsdesk", "tests.unit.reports.news_desk:SYSTEM", systems.ENTRY_POINT_GROUP)
+SHOP = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINT_GROUP)
 
 
 @pytest.fixture(autouse=True)
@@ -40,13 +40,13 @@ def test_what_is_stated_stands_beside_what_it_comes_to_and_what_is_right(
 ) -> None:
     shown = answered(capsys, "cost", "newsdesk")
 
-    assert "newsdesk: what the plan says it costs" in shown
+    assert "newsdesk: costs stated in the plan" in shown
     (line,) = [each.split() for each in shown.splitlines() if each.startswith("Writes")]
     stated = "50,000 write units × 1.25 per million".split()
     assert line == ["Writes", *stated, "0.06", "0.0625", "120,000", "0.1500", "0.0750", *_WHY.split()]
     assert "1 × 40 MB" in shown
     assert "The figures as printed add up to 0.06, unrounded to 0.062; stated is 0.10." in shown
-    assert "today by those of dynamodb-2024-11" in shown
+    assert "today's use dynamodb-2024-11" in shown
 
 
 _WHY = "news are told twice"

@@ -9,16 +9,16 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast import Received, Stores, queue_reports
-from holdfast.cli.stories.systems import story_settings, tell
-from holdfast.clock import RunClock, SystemClock
+from holdfast import ReceivedMessage, Stores, get_queue_reports
+from holdfast.cli.stories.system_stories import build_story_settings, run_story
+from holdfast.core.clock import RunClock, SystemClock
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
 
 
 def told(story: Any, **more: Any) -> str:
     said = io.StringIO()
-    tell(replace(SYSTEM, story=story, **more), Console(file=said, width=200))
+    run_story(replace(SYSTEM, story=story, **more), Console(file=said, width=200))
     return said.getvalue()
 
 
@@ -32,7 +32,7 @@ def test_a_story_finds_its_queues_made_and_moves_its_long_waits_forward() -> Non
         [again] = await stores.run(office.take(1, 0.0))
         console.print(f"{received(again)} came again")
 
-    def received(letter: Received[Letter]) -> str:
+    def received(letter: ReceivedMessage[Letter]) -> str:
         return letter.message.id
 
     assert "l-1 came again" in told(story)
@@ -47,7 +47,7 @@ def test_a_story_without_a_clock_goes_by_that_of_the_machine() -> None:
 
 def test_a_system_that_needs_an_environment_has_demo() -> None:
     async def story(stores: Stores, console: Console) -> None:
-        for report in await queue_reports(stores, SYSTEM.queues):
+        for report in await get_queue_reports(stores, SYSTEM.queues):
             console.print(report.physical)
 
     assert "letters-demo.fifo" in told(story, needs_environment=True)
@@ -55,7 +55,7 @@ def test_a_system_that_needs_an_environment_has_demo() -> None:
 
 
 def test_every_store_of_a_story_is_in_its_folder(tmp_path: Path) -> None:
-    settings = story_settings(SYSTEM, tmp_path)
+    settings = build_story_settings(SYSTEM, tmp_path)
 
     places = (settings.tables_file, settings.queues_file, settings.objects_directory, settings.keys_file)
     assert {place.parent for place in places} == {tmp_path}

@@ -16,15 +16,15 @@ from pydantic import BaseModel
 
 from holdfast import Command
 from holdfast.cli import main
-from holdfast.cli.system_commands.answers import show
-from holdfast.cli.system_commands.parameters import parameters_of
-from holdfast.errors import DeclarationError
+from holdfast.cli.system_commands.parameters import build_parameters
+from holdfast.cli.system_commands.results import print_result
+from holdfast.core.errors import DeclarationError
 from holdfast.model import system as systems
 from tests.unit.cli import reading_room
 
-ROOM = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINTS)
-SILENT = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINTS)
-BROKEN = EntryPoint("broken", "tests.unit.cli.no_such_module:SYSTEM", systems.ENTRY_POINTS)
+ROOM = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINT_GROUP)
+SILENT = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINT_GROUP)
+BROKEN = EntryPoint("broken", "tests.unit.cli.no_such_module:SYSTEM", systems.ENTRY_POINT_GROUP)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def two_books(capsys: pytest.CaptureFixture[str]) -> None:
     room(capsys, "books", "add", "i-2", "Persuasion", "--shelf", "novels")
 
 
-# --- what is shown --------------------------------------------------------------------------------------------
+# --- what is shown ------------------------------------------------------------------------------------------
 
 
 def test_a_text_is_told_as_it_is_and_what_was_written_is_in_the_configured_store(
@@ -131,7 +131,7 @@ def test_what_is_too_wide_for_a_table_is_shown_one_after_the_other_and_nothing_i
     assert long in "".join(shown.split())
 
 
-# --- what others wrote ----------------------------------------------------------------------------------------
+# --- what others wrote --------------------------------------------------------------------------------------
 
 STEERING = "\x1b]0;pwned\x07\x1b[2J\x1b[31mhi\u202e"
 SHOWN = r"\x1b]0;pwned\x07\x1b[2J\x1b[31mhi\u202e"
@@ -169,13 +169,15 @@ def test_json_has_no_number_that_json_does_not_have(capsys: pytest.CaptureFixtur
     class Reading(BaseModel):
         at: float
 
-    show([float("nan"), float("inf"), {"deep": float("-inf")}, Reading(at=float("nan")), 1.5], as_json=True)
+    print_result(
+        [float("nan"), float("inf"), {"deep": float("-inf")}, Reading(at=float("nan")), 1.5], as_json=True
+    )
 
     told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert told == ["nan", "inf", {"deep": "-inf"}, {"at": "nan"}, 1.5]
 
 
-# --- what is taken --------------------------------------------------------------------------------------------
+# --- what is taken ------------------------------------------------------------------------------------------
 
 
 def test_times_numbers_and_json_are_read_by_their_types(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,8 +197,8 @@ def test_times_numbers_and_json_are_read_by_their_types(capsys: pytest.CaptureFi
         (("books", "list", "--limit", "many"), "--limit"),
         (("books", "show"), "ISBN"),
         (("books", "add", "i-1", "Emma"), "--shelf"),
-        (("books", "add", "i-1", "Emma", "--shelf", "maps", "--bought-on", "Monday"), "write it as 2026-02-04"),
-        (("since", "noon"), "write it as 2026-02-04T01:00:00Z"),
+        (("books", "add", "i-1", "Emma", "--shelf", "maps", "--bought-on", "Monday"), "a date such as 2026-02-04"),
+        (("since", "noon"), "a time such as 2026-02-04T01:00:00Z"),
         (("since", "2026-02-04T01:00:00Z", "--price", "dear"), "dear"),
         (("since", "2026-02-04T01:00:00Z", "--config", "[1]"), "dict"),
         (("books", "burn"), "burn"),
@@ -219,7 +221,7 @@ def test_a_value_that_a_model_of_the_system_refuses_is_one_line_too(
 ) -> None:
     told = room(capsys, "lend", "i-1", "--days", "0", code=1)
 
-    assert told.startswith("holdfast: Loan cannot be: days: input should be a valid integer")
+    assert told.startswith("holdfast: Invalid Loan: days: input should be a valid integer")
 
 
 def test_a_command_runs_as_the_component_it_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,14 +232,14 @@ def test_a_command_runs_as_the_component_it_names(capsys: pytest.CaptureFixture[
     assert room(capsys, "count") == "0\n"
 
 
-# --- where it hangs -------------------------------------------------------------------------------------------
+# --- where it hangs -----------------------------------------------------------------------------------------
 
 
 def test_help_lists_the_systems_without_loading_them(capsys: pytest.CaptureFixture[str]) -> None:
     shown = answered(capsys, "--help")
 
-    assert "Commands of the system readingroom." in shown
-    assert "Commands of the system broken." in shown  # which could not be loaded
+    assert "Run a command of the system readingroom." in shown
+    assert "Run a command of the system broken." in shown  # which could not be loaded
 
 
 def test_the_help_of_a_system_has_the_first_line_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,8 +267,8 @@ def test_no_system_is_loaded_for_a_command_of_holdfast() -> None:
 
 
 def test_a_system_without_commands_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "shop declares no commands of its own" in answered(capsys, "shop", code=1)
-    assert "shop declares no commands of its own" in answered(capsys, "shop", "orders", "list", code=1)
+    assert "shop declares no commands" in answered(capsys, "shop", code=1)
+    assert "shop declares no commands" in answered(capsys, "shop", "orders", "list", code=1)
 
 
 def test_a_system_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,38 +278,38 @@ def test_a_system_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[s
 def test_a_system_named_as_a_command_does_not_take_its_place_and_is_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    point = EntryPoint("check", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINTS)
+    point = EntryPoint("check", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINT_GROUP)
     monkeypatch.setattr(systems, "_entry_points", lambda: {"check": point})
 
     assert answered(capsys, "--help").count("Check the design of a system") == 1
-    assert "The system check cannot be called by its name" in answered(capsys, "systems")
+    assert "The commands of the system check cannot be called" in answered(capsys, "systems")
 
 
-# --- declarations that cannot be ------------------------------------------------------------------------------
+# --- declarations that cannot be ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["", "Books", "books  list", "books list!", "-x"])
 def test_refuses_a_name_that_nobody_can_type(name: str) -> None:
-    with pytest.raises(DeclarationError, match="name it by words"):
+    with pytest.raises(DeclarationError, match="Invalid command name"):
         replace(reading_room.SYSTEM, commands={name: reading_room.count})
 
 
 def test_refuses_a_command_that_is_a_group_too() -> None:
     both: Mapping[str, Any] = {"books": reading_room.count, "books list": reading_room.list_books}
-    with pytest.raises(DeclarationError, match="give the first a word more"):
+    with pytest.raises(DeclarationError, match="the first is also a group"):
         replace(reading_room.SYSTEM, commands=both)
 
 
 def test_refuses_a_component_that_is_not_there() -> None:
-    with pytest.raises(DeclarationError, match="none of its components"):
+    with pytest.raises(DeclarationError, match="Unknown component cellar"):
         replace(reading_room.SYSTEM, commands={"count": Command(reading_room.count, component="cellar")})
 
 
 def test_refuses_a_function_that_takes_no_stores() -> None:
     async def nothing() -> None: ...
 
-    with pytest.raises(DeclarationError, match="takes no stores"):
-        parameters_of("room nothing", nothing)
+    with pytest.raises(DeclarationError, match="has no parameter for the stores"):
+        build_parameters("room nothing", nothing)
 
 
 def test_a_command_can_be_called_as_the_function_it_is() -> None:

@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.commands.up import _children, _ready
-from holdfast.cli.supervision import Child
-from holdfast.errors import SettingsError
-from holdfast.settings import Settings
+from holdfast.cli.commands.up import _build_children, _format_ready
+from holdfast.cli.processes.supervisor import ChildProcess
+from holdfast.config.settings import Settings
+from holdfast.core.errors import SettingsError
 from tests.unit.mcp.harbour import SYSTEM
 from tests.unit.mcp.installing import installed
 
@@ -63,7 +63,7 @@ def test_the_endpoint_and_the_api_answer_over_one_file(tmp_path: Path) -> None:
         assert dynamodb.get_item(TableName="Ships", Key=key)["Item"]["berth"] == {"S": "B1"}
         dynamodb.close()
         assert process.stdout is not None
-        assert process.stdout.readline() == "Ready: 2 processes are up. Ctrl-C ends them.\n"
+        assert process.stdout.readline() == "Ready: 2 processes are up. Press Ctrl-C to stop.\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         assert process.stderr is not None
@@ -87,7 +87,9 @@ def test_when_one_dies_the_others_are_stopped_and_it_says_which_and_how(tmp_path
         assert process.stderr is not None
         said = process.stderr.read()
 
-    assert said == "holdfast: The API of Harbour was ended by SIGKILL. The others were stopped too.\n"
+    assert (
+        said == "holdfast: The API of Harbour was killed by SIGKILL. The other processes were stopped too.\n"
+    )
     with pytest.raises(httpx.ConnectError):
         httpx.get(addresses["Holdfast"])
 
@@ -110,11 +112,8 @@ def test_one_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert "without a token anyone there could use the API" in done.stderr
-    assert (
-        "ended by itself with exit code 1; what it said stands above. The others were stopped too."
-        in done.stderr
-    )
+    assert "without a token any of them could use the API" in done.stderr
+    assert "exited with code 1; its output is above. The other processes were stopped too." in done.stderr
 
 
 def test_a_system_that_is_named_is_started_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +126,7 @@ def test_one_that_is_not_there_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert asked_for(tmp_path, monkeypatch, "skymarshal", "nowhere") == []
-    assert capsys.readouterr().err.startswith("holdfast: There is no system 'nowhere': ")
+    assert capsys.readouterr().err.startswith("holdfast: System 'nowhere' is not installed. ")
 
 
 def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
@@ -140,14 +139,14 @@ def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
 
     assert {child.command[4] for child in found if child.command[3] == "run"} == {"skymarshal"}
     assert capsys.readouterr().err == (
-        "agenticpm is left out: it needs obstore, which this installation does not have: "
-        "pip install '.[objects,agenticpm]' in the clone of Holdfast, or make setup\n"
-        "pagw is left out: it needs obstore, which this installation does not have: "
-        "pip install '.[objects,pagw]' in the clone of Holdfast, or make setup\n"
-        "richpanel is left out: it needs obstore, wordllama, which this installation does not have: "
-        "pip install '.[objects,richpanel]' in the clone of Holdfast, or make setup\n"
-        "tripcortex is left out: it needs obstore, wordllama, which this installation does not have: "
-        "pip install '.[objects,tripcortex]' in the clone of Holdfast, or make setup\n"
+        "agenticpm is skipped: it needs obstore, which is not installed: "
+        "run pip install '.[objects,agenticpm]' in the clone of Holdfast, or make setup\n"
+        "pagw is skipped: it needs obstore, which is not installed: "
+        "run pip install '.[objects,pagw]' in the clone of Holdfast, or make setup\n"
+        "richpanel is skipped: it needs obstore, wordllama, which is not installed: "
+        "run pip install '.[objects,richpanel]' in the clone of Holdfast, or make setup\n"
+        "tripcortex is skipped: it needs obstore, wordllama, which is not installed: "
+        "run pip install '.[objects,tripcortex]' in the clone of Holdfast, or make setup\n"
     )
 
 
@@ -158,16 +157,16 @@ def test_a_named_system_that_lacks_an_extra_is_refused_before_anything_starts(
 
     assert asked_for(tmp_path, monkeypatch, "richpanel") == []
     assert capsys.readouterr().err == (
-        "holdfast: The system richpanel needs wordllama, which this installation does not have: "
-        "pip install '.[richpanel]' in the clone of Holdfast, or make setup\n"
+        "holdfast: The system richpanel needs wordllama, which is not installed: "
+        "run pip install '.[richpanel]' in the clone of Holdfast, or make setup\n"
     )
 
 
-def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) -> list[Child]:
+def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) -> list[ChildProcess]:
     """What `holdfast up` would start, of the systems that come with us."""
-    found: list[Child] = []
+    found: list[ChildProcess] = []
 
-    async def started(children: list[Child], **_: object) -> None:
+    async def started(children: list[ChildProcess], **_: object) -> None:
         found.extend(children)
 
     monkeypatch.chdir(tmp_path)
@@ -178,7 +177,7 @@ def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) ->
 
 
 def test_ports_count_up_from_the_setting() -> None:
-    children = _children(Settings(api_port=9000), [SYSTEM, SYSTEM])
+    children = _build_children(Settings(api_port=9000), [SYSTEM, SYSTEM])
 
     assert [child.command[3:] for child in children] == [
         ("serve",),
@@ -188,20 +187,22 @@ def test_ports_count_up_from_the_setting() -> None:
 
 
 def test_when_all_are_up_it_says_where_the_apis_are() -> None:
-    children = _children(Settings(api_port=9000), [SYSTEM])
+    children = _build_children(Settings(api_port=9000), [SYSTEM])
 
-    assert _ready(children) == (
-        "Ready: 2 processes are up, Harbour at http://127.0.0.1:9000. Ctrl-C ends them."
+    assert _format_ready(children) == (
+        "Ready: 2 processes are up, Harbour at http://127.0.0.1:9000. Press Ctrl-C to stop."
     )
 
 
 def test_ports_that_run_out_are_refused() -> None:
-    with pytest.raises(SettingsError, match="api_port = 65535 leaves no port for harbour, which is number 2"):
-        _children(Settings(api_port=65535), [SYSTEM, SYSTEM])
+    with pytest.raises(
+        SettingsError, match="Invalid api_port=65535: there is no port left for process 2, of harbour"
+    ):
+        _build_children(Settings(api_port=65535), [SYSTEM, SYSTEM])
 
 
 def test_no_endpoint_of_ours_is_started_where_the_tables_are_at_a_service() -> None:
-    [only] = _children(Settings(tables="dynamodb://us-east-1"), [SYSTEM])
+    [only] = _build_children(Settings(tables="dynamodb://us-east-1"), [SYSTEM])
 
     assert only.name == "The API of Harbour"
 
@@ -211,7 +212,7 @@ def test_nothing_to_start_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_TABLES", "dynamodb://us-east-1")
-    monkeypatch.setattr("holdfast.model.system.installed_names", tuple)
+    monkeypatch.setattr("holdfast.model.system.list_system_names", tuple)
 
     with pytest.raises(SystemExit) as exited:
         main(["up"])

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.cli.commands.up import _children
-from holdfast.cli.supervision import RESTARTS_MAX, Child, supervise
-from holdfast.settings import Settings
+from holdfast.cli.commands.up import _build_children
+from holdfast.cli.processes.supervisor import RESTARTS_MAX, ChildProcess, supervise
+from holdfast.config.settings import Settings
 from tests.unit.mcp import harbour
 from tests.unit.mcp.installing import installed
 from tests.unit.runtime.post_office import CARRIER, SYSTEM
@@ -38,7 +38,7 @@ signal.pause()
 
 
 def test_every_api_keeps_its_port_and_further_processes_and_sandboxes_come_behind() -> None:
-    children = _children(Settings(api_port=9000), [harbour.SYSTEM, SYSTEM], sample=True)
+    children = _build_children(Settings(api_port=9000), [harbour.SYSTEM, SYSTEM], sample=True)
 
     assert [child.command[3:] for child in children] == [
         ("serve",),
@@ -51,7 +51,7 @@ def test_every_api_keeps_its_port_and_further_processes_and_sandboxes_come_behin
 
 
 def test_only_what_answers_nobody_is_started_again_when_it_dies() -> None:
-    children = _children(Settings(), [SYSTEM])
+    children = _build_children(Settings(), [SYSTEM])
 
     assert [child.name for child in children if child.restarts] == ["The component carrier of Post office"]
 
@@ -62,7 +62,7 @@ def test_components_that_share_a_process_are_started_as_one_that_says_who_they_a
         for each in SYSTEM.components
     ]
     stamps = replace(CARRIER, name="stamps", process="counter")
-    children = _children(Settings(api_port=9000), [replace(SYSTEM, components=[*shared, stamps])])
+    children = _build_children(Settings(api_port=9000), [replace(SYSTEM, components=[*shared, stamps])])
 
     assert [(child.name, child.command[3:], child.restarts) for child in children[-1:]] == [
         (
@@ -74,7 +74,7 @@ def test_components_that_share_a_process_are_started_as_one_that_says_who_they_a
 
 
 def test_the_processes_of_a_system_are_told_where_its_sandboxes_are() -> None:
-    children = _children(Settings(api_port=9000), [SYSTEM])
+    children = _build_children(Settings(api_port=9000), [SYSTEM])
 
     told = {"POSTOFFICE_RAILWAY_URL": "http://127.0.0.1:9003"}
     assert [child.variables for child in children] == [{}, {}, told, told, told]
@@ -83,14 +83,14 @@ def test_the_processes_of_a_system_are_told_where_its_sandboxes_are() -> None:
 def test_a_party_whose_address_is_set_is_not_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSTOFFICE_RAILWAY_URL", "https://railway.example")
 
-    children = _children(Settings(), [SYSTEM])
+    children = _build_children(Settings(), [SYSTEM])
 
     assert not [child for child in children if "--sandbox" in child.command]
     assert not any(child.variables for child in children)
 
 
 def test_with_free_ports_a_sandbox_has_one_that_can_be_told() -> None:
-    children = _children(Settings(api_port=0), [replace(SYSTEM, sandboxes={"a": None, "b": None})])  # type: ignore[dict-item]
+    children = _build_children(Settings(api_port=0), [replace(SYSTEM, sandboxes={"a": None, "b": None})])  # type: ignore[dict-item]
 
     ports = [child.command[-1] for child in children if "--sandbox" in child.command]
     assert "0" not in ports
@@ -102,8 +102,8 @@ def test_with_free_ports_a_sandbox_has_one_that_can_be_told() -> None:
 
 def dying(file: Path, sound: int, *, restarts: bool = True) -> tuple[str | None, int, list[str]]:
     told: list[str] = []
-    child = Child("The worker", (sys.executable, "-c", DIES, str(file), str(sound)), restarts=restarts)
-    ended = asyncio.run(supervise([child], tell=told.append, pause_s=0.01))
+    child = ChildProcess("The worker", (sys.executable, "-c", DIES, str(file), str(sound)), restarts=restarts)
+    ended = asyncio.run(supervise([child], report=told.append, pause_s=0.01))
     return ended, len(file.read_text(encoding="utf-8").split()), told
 
 
@@ -111,45 +111,43 @@ def test_a_worker_that_dies_is_started_again_and_it_is_told(tmp_path: Path) -> N
     ended, starts, told = dying(tmp_path / "starts", 3)
 
     assert (ended, starts) == (None, 3)
-    assert told == [f"The worker was ended by SIGKILL. It is started again ({each} of 5)." for each in (1, 2)]
+    assert told == [f"The worker was killed by SIGKILL. It is restarted ({each} of 5)." for each in (1, 2)]
 
 
 def test_one_that_does_not_stay_alive_ends_all(tmp_path: Path) -> None:
     ended, starts, _ = dying(tmp_path / "starts", 1000)
 
-    assert (ended, starts) == ("The worker was ended by SIGKILL.", 1 + RESTARTS_MAX)
+    assert (ended, starts) == ("The worker was killed by SIGKILL.", 1 + RESTARTS_MAX)
 
 
 def test_what_others_call_is_not_started_again(tmp_path: Path) -> None:
     ended, starts, told = dying(tmp_path / "starts", 1000, restarts=False)
 
-    assert (ended, starts, told) == ("The worker was ended by SIGKILL.", 1, [])
+    assert (ended, starts, told) == ("The worker was killed by SIGKILL.", 1, [])
 
 
 def test_a_worker_that_refuses_to_start_ends_all_at_once() -> None:
-    child = Child("The worker", (sys.executable, "-c", "raise SystemExit(1)"), restarts=True)
+    child = ChildProcess("The worker", (sys.executable, "-c", "raise SystemExit(1)"), restarts=True)
 
     ended = asyncio.run(supervise([child], pause_s=0.01))
 
-    assert ended == "The worker ended by itself with exit code 1; what it said stands above."
+    assert ended == "The worker exited with code 1; its output is above."
 
 
 def test_a_worker_that_ends_by_itself_after_it_had_stayed_alive_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.cli.supervision.SOUND_S", 0.0)
+    monkeypatch.setattr("holdfast.cli.processes.supervisor.STABLE_AFTER_S", 0.0)
     told: list[str] = []
     program = DIES.replace("os.kill(os.getpid(), signal.SIGKILL)", "raise SystemExit(1)")
     command = (sys.executable, "-c", program, str(tmp_path / "starts"), "2")
 
     ended = asyncio.run(
-        supervise([Child("The worker", command, restarts=True)], tell=told.append, pause_s=0.01)
+        supervise([ChildProcess("The worker", command, restarts=True)], report=told.append, pause_s=0.01)
     )
 
     assert ended is None
-    assert told == [
-        "The worker ended by itself with exit code 1; what it said stands above. It is started again (1 of 5)."
-    ]
+    assert told == ["The worker exited with code 1; its output is above. It is restarted (1 of 5)."]
 
 
 def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path
             said = [process.stdout.readline() for _ in range(5)]
             api, desk = (_address(said, f"as the component {name}") for name in ("api", "desk"))
             os.kill(_carrier(process.pid), signal.SIGKILL)
-            assert "The component carrier of Post office was ended by SIGKILL." in process.stderr.readline()
+            assert "The component carrier of Post office was killed by SIGKILL." in process.stderr.readline()
             httpx.post(f"{api}/letters/l-1")
             while not httpx.get(f"{desk}/deliveries/l-1").json()["delivered"]:
                 assert process.poll() is None, process.stderr.read()

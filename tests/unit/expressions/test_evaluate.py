@@ -131,7 +131,7 @@ def test_the_deepest_conditions_are_evaluated(text: str) -> None:
     assert holds(_condition(text), ITEM) is False
 
 
-# --- an oracle -----------------------------------------------------------------------------------------------
+# --- an oracle ----------------------------------------------------------------------------------------------
 # Every value is written with its type first, so that Python's own comparison of pairs is DynamoDB's.
 
 _SCALARS: list[Any] = [0, 1, 2, Decimal("1.5"), "", "a", "ab", "b", b"", b"a", b"ab", True, False, None]

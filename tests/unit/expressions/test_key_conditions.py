@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import Placeholders, parse_condition
 from holdfast.operations.expressions.key_conditions import (
     ONE_CONDITION_PER_KEY,

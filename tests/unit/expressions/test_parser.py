@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
 from holdfast.operations.expressions.nodes import (
     AddAction,
@@ -80,7 +80,7 @@ def refusal(parse: Callable[[str], object], text: str) -> str:
     return refused.value.message
 
 
-# --- what expressions mean -----------------------------------------------------------------------------------
+# --- what expressions mean ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_the_parameter_is_named_in_the_refusal() -> None:
         assert refused.value.message == f"Invalid {parameter}: The expression can not be empty;"
 
 
-# --- what DynamoDB says of the rest --------------------------------------------------------------------------
+# --- what DynamoDB says of the rest -------------------------------------------------------------------------
 
 _SYNTAX = [
     ("", "The expression can not be empty;"),
@@ -520,7 +520,7 @@ def test_a_projection_is_refused_in_dynamodbs_words(text: str, reason: str) -> N
     assert refusal(projection, text) == f"Invalid ProjectionExpression: {reason}"
 
 
-# --- limits just kept ----------------------------------------------------------------------------------------
+# --- limits just kept ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -552,7 +552,7 @@ def test_no_reserved_word_can_be_used_as_a_name(word: str) -> None:
     assert refusal(projection, word.lower()).startswith("Invalid ProjectionExpression: ")
 
 
-# --- whatever is sent ----------------------------------------------------------------------------------------
+# --- whatever is sent ---------------------------------------------------------------------------------------
 
 _FRAGMENTS = (
     "( ) (( )) [ ] . , = <> < <= > >= + - 0 7 01 a b status :n :s :l :no #x #no and OR Not between IN set REMOVE "

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import Placeholders, check_apart, parse_projection, project, projector
 from holdfast.operations.expressions.evaluate import MISSING, lookup
 from holdfast.operations.expressions.nodes import Path

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
 from holdfast.operations.expressions.key_conditions import KeyTest, key_tests
 from holdfast.operations.expressions.nodes import (

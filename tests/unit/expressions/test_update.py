@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
 from holdfast.operations.expressions import Placeholders, apply, parse_update, touched, updated_values
 from holdfast.operations.expressions.nodes import Path, Update

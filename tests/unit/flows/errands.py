@@ -21,21 +21,21 @@ from holdfast import (
     Load,
     Put,
     Rate,
-    Seconds,
     Stores,
     System,
     Table,
+    TimestampSeconds,
     Volume,
     attr,
     create_queues,
     create_tables,
+    open_memory_stores,
     pattern,
-    stores_in_memory,
 )
-from holdfast.clock import Clock
-from holdfast.errors import InvalidRequest, PartyFailed, RateLimited, error_label
-from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, Run, State, Step, Wait
-from holdfast.flows.driving import Driver
+from holdfast.core.clock import Clock
+from holdfast.core.errors import ExternalServiceFailed, InvalidRequest, RateLimited, error_label
+from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, State, Step, StepContext, Wait
+from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import OUTBOX
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
 
@@ -55,7 +55,7 @@ class Shown(StrEnum):
 
 
 errands = Table("Errands", "owner", "errandId")
-by_status = errands.index("by-status", "listed", "errandId")
+by_status = errands.global_index("by-status", "listed", "errandId")
 history = Table("ErrandHistory", "errandId", "what")
 
 
@@ -66,7 +66,7 @@ class Errand(FlowItem, table=errands):
     chosen: Attr[str | None] = attr(default=None)
     plan: Attr[str | None] = attr(default=None)
     reason: Attr[str | None] = attr(default=None)
-    changed_at: Attr[Seconds | None] = attr(default=None)
+    changed_at: Attr[TimestampSeconds | None] = attr(default=None)
     flow_token: Attr[str | None] = attr("taskToken", default=None)
 
     of = Key(owner, errand_id)
@@ -111,12 +111,12 @@ class Tools:
     # What is raised instead of doing a step, in this order; by the step's name.
     errors: dict[str, list[Exception]] = field(default_factory=dict)
     # Done within a step, by its name: where a test has its hands in.
-    within: dict[str, Callable[[Run[Errand]], Awaitable[None]]] = field(default_factory=dict)
+    within: dict[str, Callable[[StepContext[Errand]], Awaitable[None]]] = field(default_factory=dict)
     gives: dict[str, Any] = field(default_factory=dict)
     # Added to the name of each effect. By an empty one a second time would be refused; by a new one it would be seen.
     mark: Callable[[], str] = str
 
-    async def does(self, name: str, run: Run[Errand]) -> None:
+    async def does(self, name: str, run: StepContext[Errand]) -> None:
         self.ran.append(name)
         if name in self.within:
             await self.within[name](run)
@@ -124,12 +124,12 @@ class Tools:
             raise raised.pop(0)
 
 
-def effect(run: Run[Errand], name: str) -> Put[Happened]:
+def effect(run: StepContext[Errand], name: str) -> Put[Happened]:
     return happened(run.item.errand_id, name + (run.tools.mark() if run.tools else ""))
 
 
-def step(name: str, to: str, **changes: Any) -> Callable[[Run[Errand]], Awaitable[Next]]:
-    async def run_step(run: Run[Errand]) -> Next:
+def step(name: str, to: str, **changes: Any) -> Callable[[StepContext[Errand]], Awaitable[Next]]:
+    async def run_step(run: StepContext[Errand]) -> Next:
         await run.tools.does(name, run)
         following = Next(to, changes, writes=(effect(run, name),))
         given: Next = run.tools.gives.get(name, following)
@@ -138,25 +138,25 @@ def step(name: str, to: str, **changes: Any) -> Callable[[Run[Errand]], Awaitabl
     return run_step
 
 
-def gave_up(run: Run[Errand], error: Exception) -> Next:
+def gave_up(run: StepContext[Errand], error: Exception) -> Next:
     return Next("failed", {"reason": error_label(error), "plan": None}, writes=(effect(run, "GaveUp"),))
 
 
-def choose(run: Run[Errand], given: Mapping[str, Any]) -> Next:
+def choose(run: StepContext[Errand], given: Mapping[str, Any]) -> Next:
     if given.get("offer") not in OFFERS:
         raise InvalidRequest("There is no such offer.")
     return Next("chosen", {"chosen": given["offer"]}, writes=(effect(run, "Choice"),))
 
 
-async def refuse(run: Run[Errand], given: Mapping[str, Any]) -> Next:
+async def refuse(run: StepContext[Errand], given: Mapping[str, Any]) -> Next:
     return Next("cancelled", {"reason": "refused"})
 
 
-def expired(run: Run[Errand]) -> Next:
+def expired(run: StepContext[Errand]) -> Next:
     return Next("cancelled", {"reason": "expired"}, writes=(effect(run, "Expired"),))
 
 
-def cancelled(run: Run[Errand], reason: str) -> Next:
+def cancelled(run: StepContext[Errand], reason: str) -> Next:
     return Next("cancelled", {"reason": reason}, writes=(effect(run, "Cancelled"),))
 
 
@@ -167,37 +167,39 @@ STATES = (
             "Plan",
             step("Plan", "planned", plan="a plan"),
             to=("planned", "failed"),
-            retries=(Retry(PartyFailed, tries=3, pause_s=1, pause_s_max=60),),
-            otherwise=gave_up,
+            retries=(Retry(ExternalServiceFailed, max_attempts=3, pause_s=1, max_pause_s=60),),
+            on_failure=gave_up,
         ),
-        shown=Shown.new,
+        shown_as=Shown.new,
     ),
-    State("planned", Step("Offer", step("Offer", "offered"), to=("offered",), limit_s=30), shown=Shown.open),
+    State(
+        "planned", Step("Offer", step("Offer", "offered"), to=("offered",), timeout_s=30), shown_as=Shown.open
+    ),
     State(
         "offered",
         Wait(
             {"choose": Answer(choose, to=("chosen",)), "refuse": Answer(refuse, to=("cancelled",))},
             deadline_s=DEADLINE_S,
-            late=expired,
-            late_to="cancelled",
+            on_deadline=expired,
+            deadline_to="cancelled",
         ),
-        shown=Shown.asked,
+        shown_as=Shown.asked,
     ),
     State(
         "chosen",
-        Step("Book", step("Book", "booked"), to=("booked", "failed"), otherwise=gave_up, patience_s=3600),
-        shown=Shown.open,
+        Step("Book", step("Book", "booked"), to=("booked", "failed"), on_failure=gave_up, max_delay_s=3600),
+        shown_as=Shown.open,
     ),
-    State("booked", Step("Confirm", step("Confirm", "done"), to=("done",)), shown=Shown.open),
-    State("done", shown=Shown.done),
-    State("failed", shown=Shown.failed, failure=True),
-    State("cancelled", shown=Shown.ended),
+    State("booked", Step("Confirm", step("Confirm", "done"), to=("done",)), shown_as=Shown.open),
+    State("done", shown_as=Shown.done),
+    State("failed", shown_as=Shown.failed, is_failure=True),
+    State("cancelled", shown_as=Shown.ended),
 )
 
 
 def step_in(state: State) -> Step:
-    assert isinstance(state.does, Step)
-    return state.does
+    assert isinstance(state.action, Step)
+    return state.action
 
 
 steps = Flow.queue("errand-steps", visibility_s=30)
@@ -210,11 +212,11 @@ def flow_of(states: tuple[State, ...] = STATES, **more: Any) -> Flow[Errand]:
         "prefix": "FL",
         "rate": rate,
         "example": EXAMPLE,
-        "begins": "asked",
+        "initial_state": "asked",
         "states": states,
-        "shows": Errand.status,
-        "changed": Errand.changed_at,
-        "cancel": Cancel(cancelled, frm=("asked", "planned", "offered"), to="cancelled"),
+        "shown_attribute": Errand.status,
+        "changed_attribute": Errand.changed_at,
+        "cancel": Cancel(cancelled, from_states=("asked", "planned", "offered"), to="cancelled"),
         "token_secret": "errands/token",
         "secrets": SECRETS,
     }
@@ -241,8 +243,8 @@ SYSTEM = System(
     components=(
         Component(
             "api",
-            reads=ERRANDS.looking,
-            writes=(create_errand, happened, ERRANDS.use.begin, *ERRANDS.answering),
+            reads=ERRANDS.lookup_patterns,
+            writes=(create_errand, happened, ERRANDS.pattern_set.begin, *ERRANDS.answer_patterns),
         ),
         Component(
             "worker",
@@ -279,14 +281,14 @@ class Bench:
         return Bench(self.stores, self.clock, flow)
 
     async def begin(self, errand_id: str = "e-1") -> Errand:
-        errand = self.flow.begun(Errand(owner="o-1", errand_id=errand_id), self.stores)
-        await self.stores.transact(create_errand(errand), *self.flow.started(self.stores, errand))
-        await self.flow.hurry(self.stores, errand)
+        errand = self.flow.initial(Errand(owner="o-1", errand_id=errand_id), self.stores)
+        await self.stores.transact(create_errand(errand), *self.flow.start_writes(self.stores, errand))
+        await self.flow.dispatch_now(self.stores, errand)
         return errand
 
     async def work(self, *, messages_max: int = 100) -> int:
         """Handles what is in the queue until it is empty; how many messages."""
-        driver, done = Driver(self.flow, self.stores, self.tools), 0
+        driver, done = StepWorker(self.flow, self.stores, self.tools), 0
         while done < messages_max and (received := await self.stores.run(steps.receive(1))):
             await driver.handle(received[0])
             await self.stores.run(steps.delete(received[0]))
@@ -313,7 +315,7 @@ class Bench:
 
     async def choose(self, errand: Errand, offer: str = "red") -> Errand:
         return await self.flow.answer(
-            self.stores, errand, "choose", token=self.flow.token(errand), given={"offer": offer}
+            self.stores, errand, "choose", token=self.flow.make_token(errand), given={"offer": offer}
         )
 
     async def effects(self, errand_id: str = "e-1") -> list[str]:
@@ -327,7 +329,7 @@ async def prepared(stores: Stores) -> None:
 
 async def bench(clock: Clock | None = None) -> Bench:
     hand = Hand()
-    stores = stores_in_memory(SYSTEM, clock=hand)
+    stores = open_memory_stores(SYSTEM, clock=hand)
     await prepared(stores)
     return Bench(stores, hand)
 
@@ -336,5 +338,5 @@ def limited(seconds: float) -> RateLimited:
     return RateLimited("The window is full.", retry_after_s=seconds)
 
 
-def failed() -> PartyFailed:
-    return PartyFailed("The shop answered 502.", may_be_done=False)
+def failed() -> ExternalServiceFailed:
+    return ExternalServiceFailed("The shop answered 502.", may_be_done=False)

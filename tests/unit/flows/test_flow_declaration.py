@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import DeclarationError
+from holdfast.core.errors import DeclarationError
 from holdfast.flows import Answer, Cancel, Retry, State, Step, Wait
 from holdfast.flows.states_language import WAIT_RESOURCE
-from holdfast.reports.design_check import check_design
+from holdfast.reports.design.design_check import check_design
 from tests.unit.flows.errands import (
     ERRANDS,
     STATES,
@@ -31,7 +31,7 @@ def changed(number: int, **more: Any) -> tuple[State, ...]:
 
 
 def with_step(number: int, **more: Any) -> tuple[State, ...]:
-    return changed(number, does=replace(step_in(STATES[number]), **more))
+    return changed(number, action=replace(step_in(STATES[number]), **more))
 
 
 WAITS = {"choose": Answer(choose, to=("chosen",))}
@@ -40,17 +40,23 @@ WAITS = {"choose": Answer(choose, to=("chosen",))}
 @pytest.mark.parametrize(
     ("terms", "told"),
     [
-        ({"begins": "nowhere"}, "begins in 'nowhere'"),
+        ({"initial_state": "nowhere"}, "The initial state 'nowhere' of the flow errand is not one of its"),
         ({"states": with_step(1, to=("offered", "heaven"))}, "names heaven"),
         ({"states": changed(2, name="planned")}, "two states named planned"),
         ({"states": with_step(1, name="Plan")}, "two steps named Plan"),
-        ({"states": (*STATES, State("island", shown=Shown.new))}, "Nothing leads to island"),
-        ({"states": with_step(4, to=("chosen",))}, "Nothing leads to done"),
+        (
+            {"states": (*STATES, State("island", shown_as=Shown.new))},
+            r"No state leads to island of the flow errand: lead to it, or remove it\.",
+        ),
+        (
+            {"states": with_step(4, to=("chosen",))},
+            r"No state leads to done of the flow errand: lead to it, or remove it\.",
+        ),
         (
             {
                 "states": (
-                    State("asked", Step("Go", step("Go", "b"), to=("b",)), shown=Shown.new),
-                    State("b", Step("Back", step("Back", "asked"), to=("asked",)), shown=Shown.new),
+                    State("asked", Step("Go", step("Go", "b"), to=("b",)), shown_as=Shown.new),
+                    State("b", Step("Back", step("Back", "asked"), to=("asked",)), shown_as=Shown.new),
                 ),
                 "cancel": None,
             },
@@ -59,42 +65,76 @@ WAITS = {"choose": Answer(choose, to=("chosen",))}
         (
             {
                 "states": (
-                    State("asked", Step("Go", step("Go", "b"), to=("b", "done")), shown=Shown.new),
-                    State("b", Step("Round", step("Round", "b"), to=("b",)), shown=Shown.new),
-                    State("done", shown=Shown.done),
+                    State("asked", Step("Go", step("Go", "b"), to=("b", "done")), shown_as=Shown.new),
+                    State("b", Step("Round", step("Round", "b"), to=("b",)), shown_as=Shown.new),
+                    State("done", shown_as=Shown.done),
                 ),
                 "cancel": None,
             },
-            "From b the flow errand can come to no end",
-        ),
-        ({"states": with_step(1, to=())}, "leads nowhere"),
-        ({"states": with_step(1, limit_s=0)}, "limit of 0"),
-        ({"states": with_step(1, retries=(Retry(ValueError, tries=0),))}, "tried 0 times"),
-        ({"states": changed(2, does=Wait({}))}, "nothing would ever leave it"),
-        ({"states": changed(2, does=Wait(WAITS, deadline_s=5))}, "both, deadline_s and late_to"),
-        ({"states": changed(2, does=Wait(WAITS, deadline_s=-5, late_to="cancelled"))}, "deadline of -5"),
-        ({"states": changed(2, does=Wait(WAITS, deadline_s=5, late_to=()))}, "both, deadline_s and late_to"),
-        (
-            {"states": changed(2, does=Wait(WAITS, deadline_s=5, late_to=("cancelled", "failed")))},
-            "leads to cancelled or failed at its deadline, and nothing decides",
+            r"The flow errand cannot reach an end from b: lead to one\.",
         ),
         (
-            {"states": changed(2, does=Wait(WAITS, late=expired, late_to=()))},
-            "has no deadline: give it one",
+            {"states": with_step(1, to=())},
+            "The step of planned of the flow errand leads to no state: set `to`,",
         ),
-        ({"states": changed(2, does=Wait(WAITS, deadline_given=True))}, "has none for who gives none"),
         (
-            {"states": changed(2, does=Wait(WAITS, deadline_s=5, late=expired, late_to=("done", "heaven")))},
+            {"states": with_step(1, timeout_s=0)},
+            "Invalid timeout_s=0 of planned of the flow errand: expected longer",
+        ),
+        (
+            {"states": with_step(1, retries=(Retry(ValueError, max_attempts=0),))},
+            "Invalid Retry of planned of the flow errand: 0 attempts with pauses",
+        ),
+        ({"states": changed(2, action=Wait({}))}, "nothing would ever leave it"),
+        (
+            {"states": changed(2, action=Wait(WAITS, deadline_s=5))},
+            "offered of the flow errand: set both deadline_s and deadline_to, or",
+        ),
+        (
+            {"states": changed(2, action=Wait(WAITS, deadline_s=-5, deadline_to="cancelled"))},
+            "Invalid deadline_s=-5 of offered of the flow errand: expected 0 or",
+        ),
+        (
+            {"states": changed(2, action=Wait(WAITS, deadline_s=5, deadline_to=()))},
+            "offered of the flow errand: set both deadline_s and deadline_to, or",
+        ),
+        (
+            {"states": changed(2, action=Wait(WAITS, deadline_s=5, deadline_to=("cancelled", "failed")))},
+            "offered of the flow errand leads to cancelled or failed at its",
+        ),
+        (
+            {"states": changed(2, action=Wait(WAITS, on_deadline=expired, deadline_to=()))},
+            "offered of the flow errand has on_deadline, but no deadline: set",
+        ),
+        (
+            {"states": changed(2, action=Wait(WAITS, deadline_from_next=True))},
+            "offered of the flow errand: deadline_from_next=True needs a default;",
+        ),
+        (
+            {
+                "states": changed(
+                    2, action=Wait(WAITS, deadline_s=5, on_deadline=expired, deadline_to=("done", "heaven"))
+                )
+            },
             "names heaven",
         ),
-        ({"states": changed(2, does=Wait({"choose": Answer(choose, to=())}))}, "leads nowhere by the answer"),
-        ({"states": changed(1, shown=None)}, "planned does not say as what"),
-        ({"states": changed(1, shown="a surprise")}, "cannot be shown so"),
-        ({"shows": None}, "does not say where"),
-        ({"cancel": Cancel(cancelled, frm=("asked", "heaven"), to="cancelled")}, "names heaven"),
-        ({"cancel": Cancel(cancelled, frm=("done",), to="cancelled")}, "it has ended there"),
+        (
+            {"states": changed(2, action=Wait({"choose": Answer(choose, to=())}))},
+            "The answer choose of offered of the flow errand leads to no state:",
+        ),
+        (
+            {"states": changed(1, shown_as=None)},
+            r"The flow errand shows its states as Errand\.status, but planned has no",
+        ),
+        (
+            {"states": changed(1, shown_as="a surprise")},
+            "Invalid shown_as of the state planned of errand: Invalid status 'a",
+        ),
+        ({"shown_attribute": None}, r"The state asked of errand has shown_as=<Shown\.new: 'new'>, but the"),
+        ({"cancel": Cancel(cancelled, from_states=("asked", "heaven"), to="cancelled")}, "names heaven"),
+        ({"cancel": Cancel(cancelled, from_states=("done",), to="cancelled")}, "it has ended there"),
         ({"token_secret": None}, "needs a secret"),
-        ({"shards": 0}, "0 shards"),
+        ({"shards": 0}, r"Invalid shards=0 of the flow errand: expected 1 to 999\."),
     ],
 )
 def test_refuses_a_flow_that_cannot_work(terms: dict[str, Any], told: str) -> None:
@@ -103,7 +143,7 @@ def test_refuses_a_flow_that_cannot_work(terms: dict[str, Any], told: str) -> No
 
 
 def test_draws_itself_with_every_way_and_what_makes_it() -> None:
-    drawn = ERRANDS.diagram().splitlines()
+    drawn = ERRANDS.draw_diagram().splitlines()
     assert drawn[:2] == ["stateDiagram-v2", "    [*] --> asked"]
     ways = {line.strip() for line in drawn}
     assert {
@@ -120,22 +160,28 @@ def test_draws_itself_with_every_way_and_what_makes_it() -> None:
 
 
 def test_says_in_the_diagram_that_a_wait_has_no_deadline() -> None:
-    drawn = flow_of(changed(2, does=Wait(WAITS))).diagram()
+    drawn = flow_of(changed(2, action=Wait(WAITS))).draw_diagram()
     assert "note right of offered : waits without a deadline" in drawn
 
 
 def test_draws_each_way_of_a_deadline_and_that_another_may_be_given() -> None:
-    wait = Wait(WAITS, deadline_s=5400, deadline_given=True, late=expired, late_to=("chosen", "cancelled"))
-    drawn = flow_of(changed(2, does=wait)).diagram().splitlines()
+    wait = Wait(
+        WAITS,
+        deadline_s=5400,
+        deadline_from_next=True,
+        on_deadline=expired,
+        deadline_to=("chosen", "cancelled"),
+    )
+    drawn = flow_of(changed(2, action=wait)).draw_diagram().splitlines()
     late = [line.strip() for line in drawn if "after 90 min" in line]
     assert late == [
-        "offered --> chosen : after 90 min, unless it was given another",
-        "offered --> cancelled : after 90 min, unless it was given another",
+        "offered --> chosen : after 90 min, unless the step set another",
+        "offered --> cancelled : after 90 min, unless the step set another",
     ]
 
 
 def test_exports_steps_with_retries_waits_with_tokens_and_ends_that_fail() -> None:
-    states = ERRANDS.states_language(lambda name: f"arn:aws:lambda:eu-west-1:1:function:errand-{name}")[
+    states = ERRANDS.to_states_language(lambda name: f"arn:aws:lambda:eu-west-1:1:function:errand-{name}")[
         "States"
     ]
     assert states["asked"]["Resource"] == "arn:aws:lambda:eu-west-1:1:function:errand-Plan"
@@ -163,7 +209,7 @@ def test_exports_steps_with_retries_waits_with_tokens_and_ends_that_fail() -> No
 
 def test_its_patterns_have_examples_that_fit_and_the_design_check_finds_no_error() -> None:
     for pattern in ERRANDS.patterns:
-        assert pattern.example().pattern == pattern.id
+        assert pattern.build_example().pattern == pattern.id
     assert len({pattern.id for pattern in ERRANDS.patterns}) == len(ERRANDS.patterns)
     found = [each for each in asyncio.run(check_design(SYSTEM)) if each.severity != "info"]
     # An index of the item that nobody reads: it is there to be written.

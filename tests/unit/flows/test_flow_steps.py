@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from holdfast import Stores
-from holdfast.errors import ComponentRefused, ConditionFailed, InvalidRequest, LeaseLost
-from holdfast.flows import Next, ParkedFor, Retry, Run, State, Step, StepMessage
-from holdfast.flows.driving import TAKES_MAX, Driver
+from holdfast.core.errors import ComponentRefused, ConditionFailed, InvalidRequest, LeaseLost
+from holdfast.flows import Next, ParkedFor, Retry, State, Step, StepContext, StepMessage
+from holdfast.flows.worker import MAX_TAKES, StepWorker
 from tests.unit.flows.errands import (
     ERRANDS,
     NOON,
@@ -47,7 +47,7 @@ def test_each_step_leads_to_the_next_until_the_wait_and_after_the_answer_to_the_
     async def story(at: Bench) -> None:
         errand = await at.at_offer()
         assert (errand.status, errand.plan, errand.version) == (Shown.asked, "a plan", 3)
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert (place.key, place.state, place.due) == ("o-1#e-1", "offered", errand.flow_due)
         at.clock.advance(5)
         await at.choose(errand)
@@ -57,8 +57,8 @@ def test_each_step_leads_to_the_next_until_the_wait_and_after_the_answer_to_the_
         assert errand.flow_token is None and errand.flow_due is None
         assert errand.changed_at is not None and errand.changed_at.timestamp() == NOON + 5
         assert await at.effects() == ["Book", "Choice", "Confirm", "Offer", "Plan"]
-        assert await at.flow.standing(at.stores) == []
-        assert await at.flow.outbox.waiting(at.stores) == []
+        assert await at.flow.list_executions(at.stores) == []
+        assert await at.flow.outbox.list_unsent(at.stores) == []
 
     told(story)
 
@@ -75,7 +75,7 @@ def test_a_message_that_comes_again_changes_nothing() -> None:
 
 def test_the_result_of_a_step_whose_item_was_cancelled_meanwhile_is_dropped() -> None:
     async def story(at: Bench) -> None:
-        async def somebody_cancels(run: Run[Errand]) -> None:
+        async def somebody_cancels(run: StepContext[Errand]) -> None:
             await at.flow.cancel(at.stores, run.item, "no more")
 
         at.tools.within["Plan"] = somebody_cancels
@@ -93,7 +93,7 @@ def test_two_workers_with_the_same_step_write_it_once() -> None:
         at.tools.within["Plan"] = _both(asyncio.Barrier(2))
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
-        driver = Driver(at.flow, at.stores, at.tools)
+        driver = StepWorker(at.flow, at.stores, at.tools)
         await asyncio.gather(driver.handle(received), driver.handle(received))
         assert at.tools.ran == ["Plan", "Plan"] and await at.effects() == ["Plan"]
         assert (await at.errand()).version == 2
@@ -101,8 +101,8 @@ def test_two_workers_with_the_same_step_write_it_once() -> None:
     told(story)
 
 
-def _both(barrier: asyncio.Barrier) -> Callable[[Run[Errand]], Awaitable[None]]:
-    async def wait_for_the_other(run: Run[Errand]) -> None:
+def _both(barrier: asyncio.Barrier) -> Callable[[StepContext[Errand]], Awaitable[None]]:
+    async def wait_for_the_other(run: StepContext[Errand]) -> None:
         await barrier.wait()
 
     return wait_for_the_other
@@ -113,7 +113,7 @@ def test_an_error_that_a_retry_names_is_tried_again_after_its_pause_and_not_befo
         at.tools.errors["Plan"] = [failed(), failed()]
         await at.begin()
         await at.work()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert (place.attempts, place.error) == (1, "PartyFailed: The shop answered 502.")
         copy = StepMessage(flow="errand", key="o-1#e-1", state="asked", version=1)
         await at.stores.run(steps.send(copy))
@@ -121,7 +121,7 @@ def test_an_error_that_a_retry_names_is_tried_again_after_its_pause_and_not_befo
         assert await at.pass_time(1.2) == 1
         assert await at.pass_time(60) == 2  # the third try, and the step after it
         assert at.tools.ran == ["Plan", "Plan", "Plan", "Offer"]
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.attempts, place.error) == ("offered", 0, None)
 
     told(story)
@@ -150,7 +150,7 @@ def test_after_its_last_try_the_step_says_what_happens_otherwise() -> None:
         errand = await at.errand()
         assert (errand.flow_state, errand.status, errand.reason) == ("failed", Shown.failed, "PartyFailed")
         assert await at.effects() == ["GaveUp"] and len(at.tools.ran) == 3
-        assert await at.flow.standing(at.stores) == []
+        assert await at.flow.list_executions(at.stores) == []
 
     told(story)
 
@@ -167,15 +167,15 @@ def test_an_error_that_no_retry_names_goes_to_otherwise_at_once() -> None:
 
 def test_what_is_parked_tells_how_often_it_was_tried() -> None:
     async def story(at: Bench) -> None:
-        asked = replace(step_in(STATES[0]), otherwise=None)
-        at = at.with_flow(flow_of((replace(STATES[0], does=asked), *STATES[1:])))
+        asked = replace(step_in(STATES[0]), on_failure=None)
+        at = at.with_flow(flow_of((replace(STATES[0], action=asked), *STATES[1:])))
         at.tools.errors["Plan"] = [failed(), failed(), failed()]
         await at.begin()
         await at.work()
         for _ in range(2):
             await at.pass_time(120)
-        (place,) = await at.flow.standing(at.stores)
-        assert "(after 3 tries, and nothing is declared" in (place.parked or "")
+        (place,) = await at.flow.list_executions(at.stores)
+        assert "(after 3 attempts, and the step declares no on_failure" in (place.parked or "")
 
     told(story)
 
@@ -185,17 +185,17 @@ def test_a_step_without_an_otherwise_is_parked_and_goes_on_when_it_is_resumed(
 ) -> None:
     async def story(at: Bench) -> None:
         counted: list[str] = []
-        at.stores.counting.listen(lambda each: counted.append(each.name))
+        at.stores.measurements.subscribe(lambda each: counted.append(each.name))
         at.tools.errors["Offer"] = [KeyError("the traveller's name")]
         await at.begin()
         with caplog.at_level(logging.ERROR):
             await at.work()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.parked_for) == ("planned", ParkedFor.FAILED)
-        assert place.parked == "KeyError (at the first try, and nothing is declared to follow that)."
+        assert place.parked == "KeyError (at the first attempt, and the step declares no on_failure)."
         assert "holdfast flows resume" in caplog.text and "flow_parked" in counted
         assert await at.pass_time(86400) == 0 and (await at.errand()).flow_state == "planned"
-        await at.flow.understand(at.stores)
+        await at.flow.retry_unknown_states(at.stores)
         assert await at.work() == 0
         assert await at.flow.resume(at.stores) == 1
         await at.work()
@@ -209,7 +209,7 @@ def test_what_passes_by_itself_puts_a_step_off_and_is_no_failed_try() -> None:
         at.tools.errors["Book"] = [limited(40), LeaseLost("another is at it"), limited(40)]
         await at.choose(await at.at_offer())
         await at.work()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.attempts, place.delays) == ("chosen", 0, 1)
         assert await at.pass_time(39) == 0
         assert await at.pass_time(1) == 1
@@ -239,7 +239,9 @@ def test_a_write_of_the_step_that_is_refused_is_an_error_of_the_step() -> None:
         await at.stores.run(happened("e-1", "Plan"))  # so that the step's own cannot be created
         flow = flow_of(
             (
-                replace(STATES[0], does=replace(step_in(STATES[0]), retries=(Retry(Exception, tries=1),))),
+                replace(
+                    STATES[0], action=replace(step_in(STATES[0]), retries=(Retry(Exception, max_attempts=1),))
+                ),
                 *STATES[1:],
             )
         )
@@ -273,7 +275,7 @@ def test_what_a_step_may_not_do_is_parked_and_never_written(gives: Any) -> None:
         before = await at.begin()
         await at.work()
         assert await at.errand() == before and await at.effects() == []
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert place.parked_for == ParkedFor.MISTAKE and place.parked
         del at.tools.gives["Plan"]
         assert await at.flow.resume(at.stores, ("o-1", "e-1")) == 1
@@ -297,8 +299,8 @@ def test_a_message_that_was_lost_is_sent_again_when_nothing_was_heard_of_its_ste
 
 def test_an_announcement_that_was_never_sent_is_relayed_by_the_schedule() -> None:
     async def story(at: Bench) -> None:
-        errand = at.flow.begun(Errand(owner="o-1", errand_id="e-1"), at.stores)
-        await at.stores.transact(create_errand(errand), *at.flow.started(at.stores, errand))
+        errand = at.flow.initial(Errand(owner="o-1", errand_id="e-1"), at.stores)
+        await at.stores.transact(create_errand(errand), *at.flow.start_writes(at.stores, errand))
         assert await at.work() == 0
         relay = next(each for each in at.flow.schedules if "relay" in each.name)
         await relay.run(at.stores)
@@ -311,8 +313,8 @@ def test_a_step_that_ends_its_worker_again_and_again_is_parked() -> None:
     async def story(at: Bench) -> None:
         at.tools.within["Plan"] = _killed
         await at.begin()
-        driver, died = Driver(at.flow, at.stores, at.tools), 0
-        while not (await at.flow.standing(at.stores))[0].is_parked:
+        driver, died = StepWorker(at.flow, at.stores, at.tools), 0
+        while not (await at.flow.list_executions(at.stores))[0].is_parked:
             at.clock.advance(3600)
             await at.flow.sweep(at.stores)
             while received := await at.stores.run(steps.receive(1)):
@@ -320,15 +322,15 @@ def test_a_step_that_ends_its_worker_again_and_again_is_parked() -> None:
                     await driver.handle(received[0])
                 except asyncio.CancelledError:
                     died += 1
-                    await at.stores.run(steps.hold(*received, seconds=0))
-        (place,) = await at.flow.standing(at.stores)
-        assert place.parked_for == ParkedFor.LOST and TAKES_MAX <= died < 2 * TAKES_MAX
-        assert place.parked is not None and "nothing was heard" in place.parked
+                    await at.stores.run(steps.change_visibility(*received, seconds=0))
+        (place,) = await at.flow.list_executions(at.stores)
+        assert place.parked_for == ParkedFor.LOST and MAX_TAKES <= died < 2 * MAX_TAKES
+        assert place.parked is not None and "never ended" in place.parked
 
     told(story)
 
 
-async def _killed(run: Run[Errand]) -> None:
+async def _killed(run: StepContext[Errand]) -> None:
     raise asyncio.CancelledError
 
 
@@ -347,16 +349,16 @@ def test_while_nobody_works_messages_are_sent_again_ever_more_seldom() -> None:
 
 
 def test_a_step_that_takes_longer_than_its_limit_is_broken_off() -> None:
-    async def forever(run: Run[Errand]) -> Next:
+    async def forever(run: StepContext[Errand]) -> Next:
         await asyncio.Event().wait()
         raise AssertionError("it is never set")
 
     async def story(at: Bench) -> None:
-        slow = Step("Plan", forever, to=("planned",), limit_s=0.01)
-        at = at.with_flow(flow_of((State("asked", slow, shown=Shown.new), *STATES[1:])))
+        slow = Step("Plan", forever, to=("planned",), timeout_s=0.01)
+        at = at.with_flow(flow_of((State("asked", slow, shown_as=Shown.new), *STATES[1:])))
         await at.begin()
         await at.work()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert place.parked is not None and place.parked.startswith("TimeoutError")
 
     told(story)
@@ -368,9 +370,9 @@ def test_a_failed_try_is_counted_once_though_two_workers_made_it() -> None:
         at.tools.within["Plan"] = _both(asyncio.Barrier(2))
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
-        driver = Driver(at.flow, at.stores, at.tools)
+        driver = StepWorker(at.flow, at.stores, at.tools)
         await asyncio.gather(driver.handle(received), driver.handle(received))
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert place.attempts == 1
 
     told(story)
@@ -382,11 +384,11 @@ def test_an_unknown_state_is_parked_and_taken_up_by_code_that_knows_it() -> None
         await at.work(messages_max=1)  # it stands in planned
         older = at.with_flow(_without_planned())
         assert await older.work() == 1
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert place.parked_for == ParkedFor.UNKNOWN_STATE and "'planned'" in (place.parked or "")
-        await older.flow.understand(at.stores)
+        await older.flow.retry_unknown_states(at.stores)
         assert await older.work() == 0
-        await at.flow.understand(at.stores)
+        await at.flow.retry_unknown_states(at.stores)
         await at.work()
         assert (await at.errand()).flow_state == "offered"
 
@@ -396,9 +398,9 @@ def test_an_unknown_state_is_parked_and_taken_up_by_code_that_knows_it() -> None
 def _without_planned() -> Any:
     """Code from before there was a plan."""
     first = Step("Plan", step_in(STATES[0]).run, to=("offered",))
-    chosen = replace(STATES[3], does=replace(step_in(STATES[3]), to=("booked",)))
+    chosen = replace(STATES[3], action=replace(step_in(STATES[3]), to=("booked",)))
     return flow_of(
-        (State("asked", first, shown=Shown.new), STATES[2], chosen, STATES[4], STATES[5], STATES[7]),
+        (State("asked", first, shown_as=Shown.new), STATES[2], chosen, STATES[4], STATES[5], STATES[7]),
         cancel=None,
     )
 
@@ -422,12 +424,12 @@ def test_an_item_that_cannot_be_read_is_parked_and_taken_up_when_it_can() -> Non
         item = (await at.errand()).to_item()
         await _overwritten(at.stores, item | {"status": "from another time"})
         await at.work()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert place.parked_for == ParkedFor.UNREADABLE and "status" in (place.parked or "")
-        await at.flow.understand(at.stores)
+        await at.flow.retry_unknown_states(at.stores)
         assert await at.work() == 0
         await _overwritten(at.stores, item)
-        await at.flow.understand(at.stores)
+        await at.flow.retry_unknown_states(at.stores)
         await at.work()
         assert (await at.errand()).flow_state == "offered"
 
@@ -437,7 +439,7 @@ def test_an_item_that_cannot_be_read_is_parked_and_taken_up_when_it_can() -> Non
 async def _overwritten(stores: Stores, item: Any) -> None:
     from holdfast.operations.tables import PutItem
 
-    await stores.tables.run(PutItem(stores.physical_name(SYSTEM.table("Errands")), item))
+    await stores.tables.run(PutItem(stores.physical_name(SYSTEM.get_table("Errands")), item))
 
 
 def test_the_flow_follows_an_item_that_was_mended_by_hand() -> None:
@@ -482,14 +484,14 @@ def test_the_flow_of_an_item_that_was_deleted_ends() -> None:
         await at.begin()
         await at.stores.run(Errand.of("o-1").delete("e-1"))
         await at.work()
-        assert await at.flow.standing(at.stores) == []
+        assert await at.flow.list_executions(at.stores) == []
 
     told(story)
 
 
 def test_an_item_that_was_brought_back_without_its_place_is_resumed_by_its_key() -> None:
     async def story(at: Bench) -> None:
-        item = at.flow.begun(Errand(owner="o-1", errand_id="e-1"), at.stores)
+        item = at.flow.initial(Errand(owner="o-1", errand_id="e-1"), at.stores)
         await at.stores.run(create_errand(item))
         assert await at.flow.resume(at.stores, item) == 1
         await at.work()
@@ -505,9 +507,11 @@ def test_a_flow_begins_once_and_only_in_its_first_state() -> None:
     async def story(at: Bench) -> None:
         errand = await at.begin()
         with pytest.raises(ConditionFailed):
-            await at.stores.run(at.flow.started(at.stores, errand)[0])
-        with pytest.raises(InvalidRequest, match="begun"):
-            at.flow.started(at.stores, Errand(owner="o-1", errand_id="e-2"))
+            await at.stores.run(at.flow.start_writes(at.stores, errand)[0])
+        with pytest.raises(
+            InvalidRequest, match=r"Invalid Errand: expected the state 'asked', got ''\. Make it with"
+        ):
+            at.flow.start_writes(at.stores, Errand(owner="o-1", errand_id="e-2"))
 
     told(story)
 
@@ -516,17 +520,17 @@ def test_a_component_drives_and_answers_with_the_flows_patterns_and_no_others() 
     async def story(at: Bench) -> None:
         api = Bench(at.stores.for_component("api"), at.clock)
         worker = Bench(at.stores.for_component("worker"), at.clock)
-        errand = api.flow.begun(Errand(owner="o-1", errand_id="e-1"), api.stores)
-        await api.stores.transact(create_errand(errand), *api.flow.started(api.stores, errand))
-        await api.flow.hurry(api.stores, errand)
-        driver = Driver(ERRANDS, worker.stores, worker.tools)
+        errand = api.flow.initial(Errand(owner="o-1", errand_id="e-1"), api.stores)
+        await api.stores.transact(create_errand(errand), *api.flow.start_writes(api.stores, errand))
+        await api.flow.dispatch_now(api.stores, errand)
+        driver = StepWorker(ERRANDS, worker.stores, worker.tools)
         for _ in range(2):
-            (received,) = await worker.stores.run(ERRANDS.use.receive(1, 0.0))
+            (received,) = await worker.stores.run(ERRANDS.pattern_set.receive(1, 0.0))
             await driver.handle(received)
-            await worker.stores.run(ERRANDS.use.delete(received))
+            await worker.stores.run(ERRANDS.pattern_set.delete(received))
         worker.clock.advance(1)
         await ERRANDS.sweep(worker.stores)
-        await ERRANDS.understand(worker.stores)
+        await ERRANDS.retry_unknown_states(worker.stores)
         await api.choose(await at.errand())
         with pytest.raises(ComponentRefused):
             await worker.stores.run(create_errand(errand))
@@ -535,17 +539,17 @@ def test_a_component_drives_and_answers_with_the_flows_patterns_and_no_others() 
 
 
 def test_a_correlation_travels_with_every_step_also_with_one_that_is_sent_again() -> None:
-    from holdfast.correlation import correlated
+    from holdfast.core.correlation import bind_correlation_id
 
     async def story(at: Bench) -> None:
-        with correlated("request-7"):
+        with bind_correlation_id("request-7"):
             await at.begin()
         (lost,) = await at.stores.run(steps.receive(1))
         await at.stores.run(steps.delete(lost))
         at.clock.advance(121)
         await at.flow.sweep(at.stores)
         (again,) = await at.stores.run(steps.receive(1))
-        assert (lost.correlation, again.correlation) == ("request-7", "request-7")
+        assert (lost.correlation_id, again.correlation_id) == ("request-7", "request-7")
 
     told(story)
 
@@ -553,7 +557,7 @@ def test_a_correlation_travels_with_every_step_also_with_one_that_is_sent_again(
 def test_a_due_time_is_the_moment_of_the_stores_clock() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
-        (place,) = await at.flow.standing(at.stores)
+        (place,) = await at.flow.list_executions(at.stores)
         assert place.due == place.since + timedelta(seconds=120)
         assert place.since.timestamp() == NOON
 

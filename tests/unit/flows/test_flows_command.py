@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
-from holdfast.clock import SYSTEM_CLOCK
+from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.flows import Next
 from holdfast.model import system as systems
 from tests.unit.flows.errands import ERRANDS, SYSTEM, Bench, Hand, prepared
@@ -77,9 +77,9 @@ def test_what_is_parked_runs_after_it_was_resumed(capsys: pytest.CaptureFixture[
 
 def test_draws_and_exports_the_flow(capsys: pytest.CaptureFixture[str]) -> None:
     assert flows("diagram", "errands") == 0
-    assert capsys.readouterr().out == ERRANDS.diagram()
+    assert capsys.readouterr().out == ERRANDS.draw_diagram()
     assert flows("asl", "errands") == 0
-    assert json.loads(capsys.readouterr().out) == ERRANDS.states_language()
+    assert json.loads(capsys.readouterr().out) == ERRANDS.to_states_language()
     assert flows("asl", "errands", "--json") == 0
     assert json.loads(capsys.readouterr().out)[0]["asl"]["StartAt"] == "asked"
 
@@ -88,4 +88,4 @@ def test_refuses_a_flow_and_a_key_that_are_not_there(capsys: pytest.CaptureFixtu
     assert flows("list", "errands", "--flow", "nothing") == 1
     assert "it has errand" in capsys.readouterr().err
     assert flows("resume", "errands", "--key", "o-1#e-9") == 1
-    assert "no Errand" in capsys.readouterr().err
+    assert "Errand 'o-1#e-9' not found" in capsys.readouterr().err

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Work, open_stores, prepare
+from holdfast import WorkerGroup, open_stores, provision
 from holdfast.cli.app import main
 from holdfast.model import system as systems
-from holdfast.reports.design_check import check_design
+from holdfast.reports.design.design_check import check_design
 from tests.docs import pages
 
 BLOCKS = [block for block in pages.blocks(pages.DOCS / "flows.md") if block.language == "python"]
@@ -53,9 +53,9 @@ def test_a_trip_is_begun_worked_off_listed_and_answered(
 
     async def worked(state: str) -> None:
         async with open_stores(trips.TRIPS) as stores:
-            await prepare(stores, trips.TRIPS)
-            async with Work(stores, [trips.TRIPS.component("worker")], wait_s=0.1):
-                while (await stores.run(trips.TRIP.use.one("t-1"))).flow_state != state:
+            await provision(stores, trips.TRIPS)
+            async with WorkerGroup(stores, [trips.TRIPS.get_component("worker")], wait_s=0.1):
+                while (await stores.run(trips.TRIP.pattern_set.item("t-1"))).flow_state != state:
                     await asyncio.sleep(0.02)
 
     asyncio.run(script["main"]("t-1"))

@@ -18,19 +18,20 @@ ENDS = {"Succeed", "Fail"}
 NAME_CHARS_MAX = 80
 
 TIMER = flow_of(
-    (*STATES[:4], State("booked", Wait(deadline_s=60, late_to="done"), shown=Shown.open), *STATES[5:])
+    (*STATES[:4], State("booked", Wait(deadline_s=60, deadline_to="done"), shown_as=Shown.open), *STATES[5:])
 )
 NO_DEADLINE = flow_of(
-    (*STATES[:2], replace(STATES[2], does=Wait({"choose": Answer(choose, to=("chosen",))})), *STATES[3:])
+    (*STATES[:2], replace(STATES[2], action=Wait({"choose": Answer(choose, to=("chosen",))})), *STATES[3:])
 )
 CHOOSING = {"choose": Answer(choose, to=("chosen",))}
-LATE: dict[str, Any] = {"deadline_s": 1800, "late": expired, "late_to": ("chosen", "cancelled")}
-SEVERAL = flow_of((*STATES[:2], replace(STATES[2], does=Wait(CHOOSING, **LATE)), *STATES[3:]))
+LATE: dict[str, Any] = {"deadline_s": 1800, "on_deadline": expired, "deadline_to": ("chosen", "cancelled")}
+SEVERAL = flow_of((*STATES[:2], replace(STATES[2], action=Wait(CHOOSING, **LATE)), *STATES[3:]))
 GIVEN = flow_of(
-    (*STATES[:2], replace(STATES[2], does=Wait(CHOOSING, **LATE, deadline_given=True)), *STATES[3:])
+    (*STATES[:2], replace(STATES[2], action=Wait(CHOOSING, **LATE, deadline_from_next=True)), *STATES[3:])
 )
 GIVEN_TIMER = flow_of(
-    (*STATES[:2], replace(STATES[2], does=Wait(**LATE, deadline_given=True)), *STATES[3:]), token_secret=None
+    (*STATES[:2], replace(STATES[2], action=Wait(**LATE, deadline_from_next=True)), *STATES[3:]),
+    token_secret=None,
 )
 FLOWS = {
     "errands": ERRANDS,
@@ -44,7 +45,7 @@ FLOWS = {
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS.keys())
 def test_is_read_by_the_grammar_and_every_way_leads_to_an_end(flow: Flow[Any]) -> None:
-    machine = flow.states_language()
+    machine = flow.to_states_language()
     AmazonStateLanguageParser.parse(json.dumps(machine))
     states = machine["States"]
     assert machine["StartAt"] in states
@@ -61,14 +62,14 @@ def test_is_read_by_the_grammar_and_every_way_leads_to_an_end(flow: Flow[Any]) -
 
 @pytest.mark.parametrize("flow", [ERRANDS, TIMER, SEVERAL, GIVEN, GIVEN_TIMER])
 def test_leads_where_the_flow_leads_and_nowhere_else(flow: Flow[Any]) -> None:
-    states = flow.states_language()["States"]
+    states = flow.to_states_language()["States"]
     for name, state in flow.states.items():
         assert led_to(states, name, set(flow.states)) == set(state.to), name
 
 
 @pytest.mark.parametrize("flow", [SEVERAL, GIVEN], ids=["several", "given"])
 def test_what_follows_a_deadline_is_decided_by_a_task_and_chosen_by_what_it_gave(flow: Flow[Any]) -> None:
-    states = flow.states_language()["States"]
+    states = flow.to_states_language()["States"]
     [caught] = states["offered"]["Catch"]
     assert caught["ErrorEquals"] == ["States.Timeout"]
     deciding = states[caught["Next"]]
@@ -83,7 +84,7 @@ def test_what_follows_a_deadline_is_decided_by_a_task_and_chosen_by_what_it_gave
 
 def test_a_deadline_that_is_given_is_read_from_what_led_there() -> None:
     def told(flow: Flow[Any]) -> dict[str, Any]:
-        offered = flow.states_language()["States"]["offered"]
+        offered = flow.to_states_language()["States"]["offered"]
         return {word: value for word, value in offered.items() if "Seconds" in word}
 
     assert told(SEVERAL) == {"TimeoutSeconds": 1800}
@@ -92,7 +93,7 @@ def test_a_deadline_that_is_given_is_read_from_what_led_there() -> None:
 
 
 def test_the_grammar_would_refuse_what_is_no_states_language() -> None:
-    machine = ERRANDS.states_language()
+    machine = ERRANDS.to_states_language()
     machine["States"]["asked"]["Following"] = "planned"
     with pytest.raises(ASLParserException):
         AmazonStateLanguageParser.parse(json.dumps(machine))

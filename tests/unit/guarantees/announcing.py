@@ -21,13 +21,13 @@ from holdfast import (
     attr,
     create_queues,
     create_tables,
+    open_memory_stores,
     pattern,
-    stores_in_memory,
 )
-from holdfast.clock import Clock
+from holdfast.core.clock import Clock
 from holdfast.guarantees import OUTBOX, Outbox
-from holdfast.model.queues import Received
-from holdfast.model.writes import Put
+from holdfast.model.entities.writes import Put
+from holdfast.model.queues import ReceivedMessage
 from holdfast.runtime.engines import Engines
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
@@ -56,7 +56,7 @@ changes = Queue(
     group=lambda message: message.order_id,
     deduplication=lambda message: f"{message.order_id}-{message.version}",
 )
-OUTBOX_OF_ORDERS = Outbox(changes, "OB", rate=Rate("order"), lease_s=30.0, attempts_max=3, pause_s=1.0)
+OUTBOX_OF_ORDERS = Outbox(changes, "OB", rate=Rate("order"), lease_s=30.0, max_attempts=3, pause_s=1.0)
 
 
 class Order(Entity, table=orders):
@@ -79,7 +79,7 @@ SYSTEM = System(
     patterns=(change, *OUTBOX_OF_ORDERS.patterns),
     components=(
         Component("api", writes=(change, OUTBOX_OF_ORDERS.append)),
-        Component("relay", reads=OUTBOX_OF_ORDERS.reads, writes=OUTBOX_OF_ORDERS.relaying),
+        Component("relay", reads=OUTBOX_OF_ORDERS.reads, writes=OUTBOX_OF_ORDERS.relay_patterns),
     ),
     queues=(changes,),
     outboxes=(OUTBOX_OF_ORDERS,),
@@ -91,12 +91,12 @@ def changed(stores: Stores, order_id: str, seen: int) -> tuple[Write[Any], ...]:
     message = OrderChanged(order_id=order_id, version=seen + 1)
     return (
         change(order_id, seen),
-        OUTBOX_OF_ORDERS.item(stores, order_id, message, sequence=seen + 1),
+        OUTBOX_OF_ORDERS.enqueue(stores, order_id, message, sequence=seen + 1),
     )
 
 
 async def opened(clock: Clock) -> Stores:
-    stores = stores_in_memory(SYSTEM, clock=clock)
+    stores = open_memory_stores(SYSTEM, clock=clock)
     await prepared(stores)
     return stores
 
@@ -106,9 +106,9 @@ async def prepared(stores: Stores) -> None:
     await create_queues(stores, SYSTEM.queues)
 
 
-async def received(stores: Stores) -> list[Received[OrderChanged]]:
+async def received(stores: Stores) -> list[ReceivedMessage[OrderChanged]]:
     """Everything that is in the queue, taken out of it."""
-    found: list[Received[OrderChanged]] = []
+    found: list[ReceivedMessage[OrderChanged]] = []
     while messages := await stores.run(changes.receive(10)):
         found += messages
         await stores.run(changes.delete(*messages))
@@ -139,6 +139,6 @@ class Failing:
 
 def with_failing_queue(stores: Stores) -> Failing:
     """From now on these stores' sends can be made to fail."""
-    failing = Failing(stores.engines.of("queues"))
+    failing = Failing(stores.engines.get("queues"))
     stores.engines = Engines({"queues": lambda: failing})
     return failing

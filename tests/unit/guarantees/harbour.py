@@ -11,20 +11,20 @@ from holdfast import (
     Key,
     Stores,
     Table,
-    as_written,
     attr,
     create_tables,
-    stores_in_memory,
+    keep_names,
+    open_memory_stores,
     transact,
 )
-from holdfast.guarantees import MIGRATIONS, Migration, fence, hold_lifted, state_of
-from holdfast.guarantees.migration import Pace
+from holdfast.guarantees import MIGRATIONS, Migration, fence, get_migration_state, lift_hold
+from holdfast.guarantees.table_migration import Pace
 
 NAME = "moorings"
 PACE = Pace(lease_seconds=5, hold_seconds=5, segments=1, page_rows=3)
 
-berths = Table("Berths", "berth", names=as_written)
-moorings = Table("Moorings", "ship", "day", names=as_written)
+berths = Table("Berths", "berth", naming=keep_names)
+moorings = Table("Moorings", "ship", "day", naming=keep_names)
 
 
 class Berth(Entity, table=berths):
@@ -59,8 +59,8 @@ MOORINGS = Migration(
     Mooring,
     mooring_of,
     version=Berth.version,
-    state=lambda: state_of(NAME),
-    lift=hold_lifted,
+    state=lambda: get_migration_state(NAME),
+    lift_hold=lift_hold,
     plain_key=(Mooring.ship,),
 )
 
@@ -91,7 +91,7 @@ def in_harbour(story: Callable[[Stores], Awaitable[None]], *, rows: int = 10) ->
     """Tells a story on stores of its own, with some berths in them."""
 
     async def told() -> None:
-        async with stores_in_memory() as stores:
+        async with open_memory_stores() as stores:
             await create_tables(stores, [berths, MIGRATIONS])
             for berth in some_berths(rows):
                 await stores.run(Berth.put(berth))

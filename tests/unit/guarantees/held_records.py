@@ -14,22 +14,22 @@ from holdfast import (
     IndexKey,
     Key,
     Load,
-    Milliseconds,
     Rate,
     Stores,
     System,
     Table,
+    TimestampMillis,
     Volume,
     attr,
     create_tables,
-    stores_in_memory,
+    open_memory_stores,
 )
-from holdfast.errors import PartyFailed
-from holdfast.guarantees import Done, HeldRecord, HoldQueue
+from holdfast.core.errors import ExternalServiceFailed
+from holdfast.guarantees import Completion, DelayedAction, DelayedActions
 from tests.unit.guarantees.once_records import HandClock, count, counters
 
 letters = Table("HeldLetters", "PK", "SK", ttl="TTL")
-by_due = letters.index("by-due", "DuePK", "DueSK")
+by_due = letters.global_index("by-due", "DuePK", "DueSK")
 
 LEASE_S = 60.0
 LIFETIME_S = 24 * 3600.0
@@ -38,13 +38,13 @@ HOLD_S = 1800.0
 KEY_KEPT_S = 6 * 3600.0
 
 
-class Letter(HeldRecord, table=letters):
+class Letter(DelayedAction, table=letters):
     desk: Attr[str] = attr()
     id: Attr[str] = attr()
     text: Attr[str] = attr()
     note: Attr[str | None] = attr(default=None)
     queue: Attr[str | None] = attr(default=None)
-    held_until: Attr[Milliseconds | None] = attr(default=None)
+    held_until: Attr[TimestampMillis | None] = attr(default=None)
     expires_at: Attr[EpochSeconds | None] = attr("TTL", default=None)
 
     of = Key("DESK#" + desk, "LETTER#" + id)
@@ -55,7 +55,7 @@ def letter(id: str = "l-1", **more: Any) -> Letter:
     return Letter(**{"desk": "d-1", "id": id, "text": "hello"} | more)
 
 
-queue = HoldQueue(
+queue = DelayedActions(
     Letter,
     "HQ",
     rate=Rate("letter"),
@@ -63,7 +63,7 @@ queue = HoldQueue(
     payload=("text",),
     lease_s=LEASE_S,
     lifetime_s=LIFETIME_S,
-    reading=Rate("turn"),
+    read_rate=Rate("turn"),
 )
 
 SYSTEM = System(
@@ -74,7 +74,7 @@ SYSTEM = System(
     [
         Component("author", writes=(queue.patterns.hold,)),
         Component("reviewer", writes=(queue.patterns.review, count)),
-        Component("sender", reads=queue.reads, writes=(*queue.patterns.executing, count)),
+        Component("sender", reads=queue.reads, writes=(*queue.patterns.execute_patterns, count)),
     ],
     Load(
         volumes={
@@ -124,7 +124,7 @@ Story = Callable[[Stores, HandClock, PostOffice], Coroutine[Any, Any, None]]
 def played(story: Story) -> None:
     async def told() -> None:
         clock = HandClock()
-        async with stores_in_memory(clock=clock) as stores:
+        async with open_memory_stores(clock=clock) as stores:
             await create_tables(stores, [letters, counters])
             await story(stores, clock, PostOffice())
 
@@ -132,12 +132,12 @@ def played(story: Story) -> None:
 
 
 async def hold(stores: Stores, record: Letter | None = None, for_s: float = HOLD_S) -> Letter:
-    put = queue.held(stores, record or letter(), for_s=for_s)
+    put = queue.delay(stores, record or letter(), for_s=for_s)
     await stores.run(put)
     return put.entity
 
 
-async def execute(stores: Stores, office: PostOffice, record: Letter | None = None) -> Done[Letter]:
+async def execute(stores: Stores, office: PostOffice, record: Letter | None = None) -> Completion[Letter]:
     return await queue.execute(
         stores,
         record or letter(),
@@ -149,7 +149,9 @@ async def execute(stores: Stores, office: PostOffice, record: Letter | None = No
     )
 
 
-async def execute_by_key(stores: Stores, office: PostOffice, record: Letter | None = None) -> Done[Letter]:
+async def execute_by_key(
+    stores: Stores, office: PostOffice, record: Letter | None = None
+) -> Completion[Letter]:
     return await queue.execute(
         stores,
         record or letter(),
@@ -177,5 +179,5 @@ async def due(stores: Stores) -> list[str]:
             return found
 
 
-NO_ANSWER = PartyFailed("no answer", may_be_done=True)
-NOT_NOW = PartyFailed("too many requests", may_be_done=False)
+NO_ANSWER = ExternalServiceFailed("no answer", may_be_done=True)
+NOT_NOW = ExternalServiceFailed("too many requests", may_be_done=False)

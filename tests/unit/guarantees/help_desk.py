@@ -21,7 +21,7 @@ from holdfast import (
     attr,
     pattern,
 )
-from holdfast.guarantees import Period, Traces
+from holdfast.guarantees import Period, SubjectData
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
 
@@ -29,9 +29,13 @@ from holdfast.model.queues import Queue
 BEGAN = datetime(2126, 11, 1, tzinfo=UTC)
 
 conversations = Table(
-    "Conversations", "conversationId", ttl="expiresAt", stream="NEW_AND_OLD_IMAGES", recovery=True
+    "Conversations",
+    "conversationId",
+    ttl="expiresAt",
+    stream="NEW_AND_OLD_IMAGES",
+    point_in_time_recovery=True,
 )
-notes = Table("Notes", "conversationId", "noteId", ttl="expiresAt", recovery=True)
+notes = Table("Notes", "conversationId", "noteId", ttl="expiresAt", point_in_time_recovery=True)
 counters = Table("Counters", "name")
 untold = Table("Untold", "id", ttl="endsAt")
 
@@ -73,7 +77,7 @@ class Job(BaseModel):
 
 
 jobs = Queue("jobs", Job, retention_s=86400, dead_retention_s=7 * 86400)
-archive = Bucket("help-desk-archive", holds=True)
+archive = Bucket("help-desk-archive", legal_holds=True)
 mails = archive.objects("mail/{id}.json", content_type="application/json", lifetime_days=30)
 pictures = archive.objects("picture/{id}", content_type="image/png")
 
@@ -83,13 +87,13 @@ def count(name: str, last: str) -> Update[Counter]:
     return Counter.of(name).update().set(Counter.last, last)
 
 
-async def traces_of(stores: Stores, conversation: str) -> Traces:
+async def traces_of(stores: Stores, conversation: str) -> SubjectData:
     found = await stores.all(Note.of(conversation).query())
     head = await stores.run(Conversation.of(conversation).get())
     deletes: list[Any] = [Note.of(each.conversation_id).delete(each.note_id) for each in found]
     if head is not None:
         deletes.append(Conversation.of(conversation).delete())
-    return Traces(deletes)
+    return SubjectData(deletes)
 
 
 HELP_DESK = System(

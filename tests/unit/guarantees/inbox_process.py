@@ -9,14 +9,14 @@ import asyncio
 import os
 import sys
 
-from holdfast.clock import SystemClock
+from holdfast.core.clock import SystemClock
 from tests.unit.guarantees.sql_announcing import INBOX, effect, stores_at
 
 
 async def taken_for_ever(url: str, message_id: str) -> None:
     async with (
         stores_at(url, clock=SystemClock()) as stores,
-        INBOX.taking(stores, "biller", message_id) as taken,
+        INBOX.receive(stores, "biller", message_id) as taken,
     ):
         await taken.run(effect("o-1", 1))
         os.write(1, b"taken\n")

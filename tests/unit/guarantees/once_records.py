@@ -20,18 +20,18 @@ from holdfast import (
     Table,
     Update,
     Volume,
-    as_written,
     attr,
+    keep_names,
     pattern,
 )
-from holdfast.errors import OutcomeUnknown
-from holdfast.guarantees import Claim, Done, Once, OnceRecord, OnceStatus, fingerprint
+from holdfast.core.errors import OutcomeUnknown
+from holdfast.guarantees import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.port import Tables
 
-events = Table("OnceEvents", "event_id", ttl="expires_at", names=as_written)
-by_status = events.index("by-status", "listed_as", "event_id")
-counters = Table("OnceCounters", "name", names=as_written)
+events = Table("OnceEvents", "event_id", ttl="expires_at", naming=keep_names)
+by_status = events.global_index("by-status", "listed_as", "event_id")
+counters = Table("OnceCounters", "name", naming=keep_names)
 
 LEASE_S = 60.0
 LIFETIME_S = 3600.0
@@ -106,9 +106,9 @@ async def claimed(stores: Stores, record: EventRecord | None = None) -> Claim[Ev
     return taken
 
 
-async def replayed(stores: Stores, record: EventRecord | None = None) -> Done[EventRecord]:
+async def replayed(stores: Stores, record: EventRecord | None = None) -> Completion[EventRecord]:
     taken = await once.claim(stores, record or event())
-    assert isinstance(taken, Done) and taken.replayed
+    assert isinstance(taken, Completion) and taken.replayed
     return taken
 
 

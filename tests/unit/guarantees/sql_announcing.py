@@ -23,13 +23,13 @@ from holdfast import (
     open_stores,
     pattern,
 )
-from holdfast.clock import Clock
+from holdfast.config.settings import IN_MEMORY, SQLITE_SCHEME, Settings
+from holdfast.core.clock import Clock
 from holdfast.guarantees import SqlInbox, SqlOutbox
-from holdfast.model.queues import Received
+from holdfast.model.queues import ReceivedMessage
 from holdfast.model.sql import SqlWrite
 from holdfast.operations.queues import SendMessages
 from holdfast.runtime.engines import Engines
-from holdfast.settings import IN_MEMORY, SQLITE_SCHEME, Settings
 
 SHOP = Schema("shop", migrations="tests.unit.guarantees.shop_migrations")
 
@@ -54,7 +54,7 @@ def _queue(name: str, *, fifo: bool = True) -> Queue[OrderChanged]:
 
 changes, invoices, notes = _queue("shop-changes"), _queue("shop-invoices"), _queue("shop-notes", fifo=False)
 OUTBOX = SqlOutbox(
-    SHOP, queues=(changes, invoices, notes), prefix="OB", rate=Rate("order"), tries_max=3, lease_s=30.0
+    SHOP, queues=(changes, invoices, notes), prefix="OB", rate=Rate("order"), max_attempts=3, lease_s=30.0
 )
 INBOX = SqlInbox(SHOP, "IN", rate=Rate("order"))
 
@@ -74,12 +74,12 @@ def change(order_id: str, seen: int) -> SqlChange:
     if not seen:
         return SHOP.change(
             "INSERT INTO shop.orders VALUES (%(id)s, 1) ON CONFLICT DO NOTHING", id=order_id
-        ).expecting(1)
+        ).expect_rows(1)
     return SHOP.change(
         "UPDATE shop.orders SET version = version + 1 WHERE order_id = %(id)s AND version = %(seen)s",
         id=order_id,
         seen=seen,
-    ).expecting(1)
+    ).expect_rows(1)
 
 
 @pattern("SH3", "What a message brings about", rate=Rate("order"), example=("o-1", 1))
@@ -103,7 +103,7 @@ SYSTEM = System(
     patterns=(order, change, effect, effects, *OUTBOX.patterns, *INBOX.patterns),
     components=(
         Component("api", reads=(order,), writes=(change, OUTBOX.append)),
-        Component("publisher", writes=OUTBOX.publishing, schedules=(OUTBOX.schedule(),)),
+        Component("publisher", writes=OUTBOX.publish_patterns, schedules=(OUTBOX.schedule(),)),
         Component("taker", reads=INBOX.reads, writes=(effect, *INBOX.writes)),
     ),
     queues=(changes, invoices, notes),
@@ -134,7 +134,7 @@ def changed(
 ) -> tuple[SqlWrite[Any], ...]:
     """The change of an order and its announcement."""
     message = OrderChanged(order_id=order_id, version=seen + 1)
-    return change(order_id, seen), OUTBOX.message(stores, order_id, queue, message)
+    return change(order_id, seen), OUTBOX.enqueue(stores, order_id, queue, message)
 
 
 async def announced(stores: Stores, order_id: str, count: int) -> None:
@@ -143,9 +143,11 @@ async def announced(stores: Stores, order_id: str, count: int) -> None:
         await stores.transact(*changed(stores, order_id, seen))
 
 
-async def received(stores: Stores, queue: Queue[OrderChanged] = changes) -> list[Received[OrderChanged]]:
+async def received(
+    stores: Stores, queue: Queue[OrderChanged] = changes
+) -> list[ReceivedMessage[OrderChanged]]:
     """Everything that is in the queue, taken out of it."""
-    found: list[Received[OrderChanged]] = []
+    found: list[ReceivedMessage[OrderChanged]] = []
     while messages := await stores.run(queue.receive(10)):
         found += messages
         await stores.run(queue.delete(*messages))
@@ -169,6 +171,6 @@ class Watched:
 
 def watch(stores: Stores, before: Callable[[SendMessages], Awaitable[None]]) -> None:
     """From now on these stores' sends are seen before they are made."""
-    queues, sql = stores.engines.of("queues"), stores.engines.of("sql")
+    queues, sql = stores.engines.get("queues"), stores.engines.get("sql")
     watched = Watched(queues, before)
     stores.engines = Engines({"queues": lambda: watched, "sql": lambda: sql})

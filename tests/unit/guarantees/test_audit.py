@@ -21,13 +21,13 @@ from holdfast import (
     Stores,
     System,
     Table,
-    as_written,
     attr,
     create_tables,
-    stores_in_memory,
+    keep_names,
+    open_memory_stores,
 )
-from holdfast.correlation import correlated
-from holdfast.errors import (
+from holdfast.core.correlation import bind_correlation_id
+from holdfast.core.errors import (
     ComponentRefused,
     ConditionFailed,
     DeclarationError,
@@ -35,14 +35,14 @@ from holdfast.errors import (
     TransactionCancelled,
 )
 from holdfast.guarantees import Audit, AuditEntry, AuditResult, Redactor
-from holdfast.reports.iam import policy_files
+from holdfast.reports.iam.policies import build_policy_files
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
 
 action_audit = Table(
-    "rp_mw_action_audit", "conversation_id", "ts_action_id", ttl="expires_at", names=as_written
+    "rp_mw_action_audit", "conversation_id", "ts_action_id", ttl="expires_at", naming=keep_names
 )
-conversations = Table("Conversations", "conversation_id", names=as_written)
+conversations = Table("Conversations", "conversation_id", naming=keep_names)
 
 
 class ActionAudit(AuditEntry, table=action_audit):
@@ -97,7 +97,7 @@ class Hand:
 
 
 async def opened(clock: Hand) -> Stores:
-    stores = stores_in_memory(SYSTEM, clock=clock)
+    stores = open_memory_stores(SYSTEM, clock=clock)
     await create_tables(stores, SYSTEM.tables)
     return stores
 
@@ -105,10 +105,10 @@ async def opened(clock: Hand) -> Stores:
 @pytest.mark.proves("RP-27")
 @pytest.mark.proves("RP-28")
 def test_an_entry_is_stored_under_the_names_that_its_system_gives() -> None:
-    stores = stores_in_memory(clock=Hand())
-    item = AUDIT.entry(
+    stores = open_memory_stores(clock=Hand())
+    item = AUDIT.record(
         stores, {"team": "billing"}, result=AuditResult(ok=False, reason="429"), **ROUTE
-    ).item()
+    ).build_item()
 
     place = item.pop("ts_action_id")
     assert isinstance(place, str)
@@ -126,9 +126,9 @@ def test_an_entry_is_stored_under_the_names_that_its_system_gives() -> None:
 def test_an_entry_is_read_back_with_its_time_and_what_it_tells() -> None:
     async def story() -> None:
         async with await opened(Hand()) as stores:
-            await stores.run(AUDIT.entry(stores, {"team": "billing"}, id="a-1", **ROUTE))
+            await stores.run(AUDIT.record(stores, {"team": "billing"}, id="a-1", **ROUTE))
             (found,) = await stores.run(AUDIT.history("c-1"))
-            assert (found.at, found.entry_id, found.told) == (NOON, "a-1", {"team": "billing"})
+            assert (found.at, found.entry_id, found.parsed_payload) == (NOON, "a-1", {"team": "billing"})
 
     asyncio.run(story())
 
@@ -136,28 +136,28 @@ def test_an_entry_is_read_back_with_its_time_and_what_it_tells() -> None:
 def test_an_entry_that_exists_is_never_written_over() -> None:
     async def story() -> None:
         async with await opened(Hand()) as stores:
-            await stores.run(AUDIT.entry(stores, {"n": 1}, at=NOON, id="a-1", **ROUTE))
+            await stores.run(AUDIT.record(stores, {"n": 1}, at=NOON, id="a-1", **ROUTE))
             with pytest.raises(ConditionFailed):
-                await stores.run(AUDIT.entry(stores, {"n": 2}, at=NOON, id="a-1", **ROUTE))
+                await stores.run(AUDIT.record(stores, {"n": 2}, at=NOON, id="a-1", **ROUTE))
             (found,) = await stores.run(AUDIT.history("c-1"))
-            assert found.told == {"n": 1}
+            assert found.parsed_payload == {"n": 1}
 
     asyncio.run(story())
 
 
 def test_no_pattern_updates_or_deletes() -> None:
-    assert {pattern.example().kind for pattern in AUDIT.patterns} == {"PutItem", "Query"}
+    assert {pattern.build_example().kind for pattern in AUDIT.patterns} == {"PutItem", "Query"}
     (append,) = AUDIT.writes
-    assert append.example().condition is not None
+    assert append.build_example().condition is not None
 
 
 def test_an_entry_stands_or_falls_with_the_change_it_tells_about() -> None:
     async def story() -> None:
         async with await opened(Hand()) as stores:
             change = Conversation.create(Conversation(conversation_id="c-1", team="billing"))
-            await stores.transact(change, AUDIT.entry(stores, **ROUTE))
+            await stores.transact(change, AUDIT.record(stores, **ROUTE))
             with pytest.raises(TransactionCancelled):
-                await stores.transact(change, AUDIT.entry(stores, **ROUTE))
+                await stores.transact(change, AUDIT.record(stores, **ROUTE))
             assert len(await stores.run(AUDIT.history("c-1"))) == 1
 
     asyncio.run(story())
@@ -166,11 +166,11 @@ def test_an_entry_stands_or_falls_with_the_change_it_tells_about() -> None:
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=30))
 def test_entries_sort_in_the_order_they_were_made_at_whatever_pace(steps: list[int]) -> None:
     clock, audit = Hand(), made()
-    stores = stores_in_memory(clock=clock)
+    stores = open_memory_stores(clock=clock)
     places = []
     for step in steps:
         clock.moment += timedelta(microseconds=step * 499)
-        places.append(audit.entry(stores, **ROUTE).entity.place)
+        places.append(audit.record(stores, **ROUTE).entity.place)
     assert places == sorted(set(places))
     assert len({len(place) for place in places}) == 1
 
@@ -180,14 +180,14 @@ def test_history_comes_in_pages_and_spans_include_both_ends() -> None:
         clock = Hand()
         async with await opened(clock) as stores:
             for number in range(5):
-                await stores.run(AUDIT.entry(stores, {"n": number}, **ROUTE))
+                await stores.run(AUDIT.record(stores, {"n": number}, **ROUTE))
                 clock.moment += timedelta(minutes=1)
             first = await stores.run(AUDIT.history("c-1", 3))
             rest = await stores.run(AUDIT.history("c-1", 3, first.cursor))
-            assert [each.told["n"] for each in (*first, *rest)] == [0, 1, 2, 3, 4]
+            assert [each.parsed_payload["n"] for each in (*first, *rest)] == [0, 1, 2, 3, 4]
             low, high = NOON + timedelta(minutes=1), NOON + timedelta(minutes=3)
-            tail = await stores.run(AUDIT.span("c-1", low, high))
-            assert [each.told["n"] for each in tail] == [1, 2, 3]
+            tail = await stores.run(AUDIT.between("c-1", low, high))
+            assert [each.parsed_payload["n"] for each in tail] == [1, 2, 3]
 
     asyncio.run(story())
 
@@ -196,20 +196,20 @@ def test_a_component_may_be_given_append_without_read() -> None:
     async def story() -> None:
         async with await opened(Hand()) as stores:
             worker, api = stores.for_component("worker"), stores.for_component("api")
-            await worker.run(AUDIT.entry(worker, **ROUTE))
-            for read in (AUDIT.history("c-1"), AUDIT.span("c-1", NOON, NOON)):
+            await worker.run(AUDIT.record(worker, **ROUTE))
+            for read in (AUDIT.history("c-1"), AUDIT.between("c-1", NOON, NOON)):
                 with pytest.raises(ComponentRefused):
                     await worker.run(read)
             assert len(await api.run(AUDIT.history("c-1"))) == 1
             with pytest.raises(ComponentRefused):
-                await api.run(AUDIT.entry(api, **ROUTE))
+                await api.run(AUDIT.record(api, **ROUTE))
 
     asyncio.run(story())
 
 
 def test_append_without_read_is_what_the_policy_of_the_component_grants() -> None:
     def actions(component: str) -> set[str]:
-        policy = json.loads(policy_files(SYSTEM)[f"desk-{component}.json"])
+        policy = json.loads(build_policy_files(SYSTEM)[f"desk-{component}.json"])
         several = {action for statement in policy["Statement"] for action in statement["Action"]}
         return {action for action in several if "Describe" not in action}
 
@@ -230,8 +230,8 @@ payloads = st.dictionaries(
 
 @given(payloads)
 def test_every_text_of_a_payload_is_redacted_however_deep(payload: dict[str, Any]) -> None:
-    audit = made(payload_bytes_max=100_000, redact=masked)
-    entry = audit.entry(stores_in_memory(clock=Hand()), payload, **ROUTE).entity
+    audit = made(max_payload_bytes=100_000, redact=masked)
+    entry = audit.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity
     assert "ada@example.com" not in entry.payload
     assert len(json.loads(entry.payload)) == len(payload)
 
@@ -243,66 +243,66 @@ def test_a_value_is_masked_for_what_its_name_says() -> None:
         "inner": [{"phone": "5550132", "trackingNumber": "ABC99"}],
         "team": "billing",
     }
-    entry = AUDIT.entry(stores_in_memory(clock=Hand()), payload, **ROUTE).entity
+    entry = AUDIT.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity
     for told in ("77231", "5550132", "ABC99"):
         assert told not in entry.payload
-    assert entry.told["team"] == "billing"
+    assert entry.parsed_payload["team"] == "billing"
 
 
 def test_members_whose_names_are_masked_alike_are_all_kept() -> None:
     payload = {"ada@example.com": 1, "bob@example.com": 2, "in": {"eve@example.com": 3, "dan@example.com": 4}}
-    entry = AUDIT.entry(stores_in_memory(clock=Hand()), payload, **ROUTE).entity
-    assert entry.told == {"***@***": 1, "***@*** (2)": 2, "in": {"***@***": 3, "***@*** (2)": 4}}
+    entry = AUDIT.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity
+    assert entry.parsed_payload == {"***@***": 1, "***@*** (2)": 2, "in": {"***@***": 3, "***@*** (2)": 4}}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", b"bytes"], ids=repr)
 def test_a_payload_that_is_no_json_is_refused(value: object) -> None:
     with pytest.raises(InvalidRequest, match="kept as JSON"):
-        AUDIT.entry(stores_in_memory(clock=Hand()), {"value": value}, **ROUTE)
+        AUDIT.record(open_memory_stores(clock=Hand()), {"value": value}, **ROUTE)
 
 
 def test_an_example_needs_no_redactor() -> None:
     def missing(text: str) -> str:
         raise AssertionError("an example is redacted")
 
-    assert made(redact=missing).append.example().entity.told == {"example": "a reason"}
+    assert made(redact=missing).append.build_example().entity.parsed_payload == {"example": "a reason"}
 
 
 def test_a_redactor_of_ones_own_is_used_with_the_names() -> None:
     audit = made(redact=Redactor("tokens"))
     payload = {"phone": "5550132", "text": "ada@example.com"}
-    told = audit.entry(stores_in_memory(clock=Hand()), payload, **ROUTE).entity.told
+    told = audit.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity.parsed_payload
     assert told == Redactor("tokens").redact_value(payload) != Redactor().redact_value(payload)
 
 
 def test_the_reason_of_a_result_is_redacted_too() -> None:
     result = AuditResult(ok=False, reason="no such customer ada@example.com")
-    entry = AUDIT.entry(stores_in_memory(clock=Hand()), result=result, **ROUTE).entity
+    entry = AUDIT.record(open_memory_stores(clock=Hand()), result=result, **ROUTE).entity
     assert entry.result == AuditResult(ok=False, reason="no such customer ***@***")
 
 
 def test_a_large_payload_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="2048 are allowed"):
-        AUDIT.entry(stores_in_memory(clock=Hand()), {"text": "x" * 2048}, **ROUTE)
+        AUDIT.record(open_memory_stores(clock=Hand()), {"text": "x" * 2048}, **ROUTE)
 
 
 def test_an_attribute_that_the_entry_lacks_is_named() -> None:
     with pytest.raises(InvalidRequest, match="idempotency_key"):
-        AUDIT.entry(stores_in_memory(clock=Hand()), conversation_id="c-1", action="route")
+        AUDIT.record(open_memory_stores(clock=Hand()), conversation_id="c-1", action="route")
 
 
 def test_the_correlation_id_is_kept_where_one_is_bound() -> None:
-    stores = stores_in_memory(clock=Hand())
-    assert AUDIT.entry(stores, **ROUTE).entity.correlation is None
-    with correlated("e-7"):
-        assert AUDIT.entry(stores, **ROUTE).entity.correlation == "e-7"
+    stores = open_memory_stores(clock=Hand())
+    assert AUDIT.record(stores, **ROUTE).entity.correlation is None
+    with bind_correlation_id("e-7"):
+        assert AUDIT.record(stores, **ROUTE).entity.correlation == "e-7"
 
 
 def test_an_entry_ends_with_its_lifetime() -> None:
     async def story() -> None:
         clock = Hand()
         async with await opened(clock) as stores:
-            await stores.run(made(lifetime_s=3600).entry(stores, **ROUTE))
+            await stores.run(made(lifetime_s=3600).record(stores, **ROUTE))
             assert len(await stores.run(AUDIT.history("c-1"))) == 1
             clock.moment += timedelta(seconds=3601)
             assert len(await stores.run(AUDIT.history("c-1"))) == 0

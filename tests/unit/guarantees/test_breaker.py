@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, create_tables, stores_in_memory
-from holdfast.errors import (
+from holdfast import Component, Rate, Stores, System, create_tables, open_memory_stores
+from holdfast.core.errors import (
     AccessRefused,
     CircuitOpen,
     ComponentRefused,
-    PartyFailed,
+    ExternalServiceFailed,
     StoreUnreachable,
     Throttled,
 )
@@ -42,7 +42,7 @@ class Hand:
 
 def made(**terms: Any) -> Breaker:
     terms = {"failures": FAILURES, "window_s": WINDOW_S, "recovery_s": RECOVERY_S, "probe_s": PROBE_S} | terms
-    return Breaker("CB", rate=Rate("call"), counts=(PartyFailed,), **terms)
+    return Breaker("CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,), **terms)
 
 
 Story = Callable[[Stores, Hand], Awaitable[None]]
@@ -51,7 +51,7 @@ Story = Callable[[Stores, Hand], Awaitable[None]]
 def told(story: Story) -> None:
     async def run() -> None:
         clock = Hand()
-        async with stores_in_memory(clock=clock) as stores:
+        async with open_memory_stores(clock=clock) as stores:
             await create_tables(stores, [BREAKERS])
             await story(stores, clock)
 
@@ -63,14 +63,14 @@ async def works() -> str:
 
 
 async def fails() -> str:
-    raise PartyFailed("502", may_be_done=False)
+    raise ExternalServiceFailed("502", may_be_done=False)
 
 
 async def attempt(breaker: Breaker, stores: Stores, function: Callable[[], Awaitable[str]] = works) -> str:
     """How a call ended: done, failed or open."""
     try:
         return await breaker.call(stores, "shop", function)
-    except PartyFailed:
+    except ExternalServiceFailed:
         return "failed"
     except CircuitOpen:
         return "open"
@@ -158,7 +158,7 @@ def test_a_probe_that_died_leaves_its_place_when_its_lease_is_over() -> None:
         breaker = made()
         await broken(breaker, stores)
         clock.wait(RECOVERY_S)
-        dead = breaker.admitted(stores, "shop")
+        dead = breaker.guard(stores, "shop")
         await dead.__aenter__()
         clock.wait(PROBE_S - 1)
         with pytest.raises(CircuitOpen) as refused:
@@ -244,13 +244,13 @@ def test_a_closed_circuit_at_the_end_of_its_life_counts_anew() -> None:
 
 def test_a_call_on_a_closed_circuit_reads_once_in_a_while_and_writes_nothing() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
-        breaker = made(cached_s=1.0)
-        with stores.metered() as meter:
+        breaker = made(closed_cache_s=1.0)
+        with stores.meter_usage() as meter:
             for _ in range(10):
                 await breaker.call(stores, "shop", works)
         assert [usage.operation for usage in meter.usages] == ["GetItem"]
         clock.wait(1)
-        with stores.metered() as meter:
+        with stores.meter_usage() as meter:
             await breaker.call(stores, "shop", works)
         assert [usage.operation for usage in meter.usages] == ["GetItem"]
 
@@ -304,7 +304,7 @@ def test_each_opening_and_closing_is_logged_and_counted_once(caplog: pytest.LogC
     counted: list[str] = []
 
     async def story(stores: Stores, clock: Hand) -> None:
-        stores.counting.listen(lambda each: counted.append(f"{each.name} {each.labels['breaker']}"))
+        stores.measurements.subscribe(lambda each: counted.append(f"{each.name} {each.labels['breaker']}"))
         breaker = made()
         await broken(breaker, stores)
         clock.wait(RECOVERY_S)
@@ -337,7 +337,7 @@ def test_a_component_needs_both_patterns_to_call() -> None:
     )
 
     async def story() -> None:
-        async with stores_in_memory(system, clock=Hand()) as stores:
+        async with open_memory_stores(system, clock=Hand()) as stores:
             await create_tables(stores, system.tables)
             assert await attempt(breaker, stores.for_component("caller"), fails) == "failed"
             with pytest.raises(ComponentRefused):
@@ -350,7 +350,7 @@ def test_a_component_needs_both_patterns_to_call() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["works", "fails"]), st.integers(0, 40)), max_size=25))
 def test_it_does_what_a_breaker_kept_in_one_variable_does(calls: list[tuple[str, int]]) -> None:
     async def story(stores: Stores, clock: Hand) -> None:
-        breaker = made(cached_s=0.0)
+        breaker = made(closed_cache_s=0.0)
         recent: list[datetime] = []
         retry_at: datetime | None = None
         for kind, pause in calls:

@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Cached, Component, Rate, Stores, System, stores_in_memory
-from holdfast.clock import RunClock
-from holdfast.errors import ComponentRefused, DeclarationError, InvalidRequest, PartyFailed, RetryLater
-from holdfast.guarantees import ReadThrough, until
+from holdfast import CachedValue, Component, Rate, Stores, System, open_memory_stores
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import (
+    ComponentRefused,
+    DeclarationError,
+    ExternalServiceFailed,
+    InvalidRequest,
+    RetryLater,
+)
+from holdfast.guarantees import ReadThrough, lifetime_until
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
@@ -33,16 +39,16 @@ class Provider(BaseModel):
     note: str = ""
 
 
-oauth = Cached("oauth:{payer_id}", Token, lifetime_s=3600)
+oauth = CachedValue("oauth:{payer_id}", Token, lifetime_s=3600)
 tokens = ReadThrough(
     oauth,
     "OA",
     rate=Rate("call"),
     example={"payer_id": "p-1"},
-    lifetime=until(lambda token: token.expires_at),
+    lifetime=lifetime_until(lambda token: token.expires_at),
 )
 providers = ReadThrough(
-    Cached("provider:{npi}", Provider, lifetime_s=300),
+    CachedValue("provider:{npi}", Provider, lifetime_s=300),
     "PR",
     rate=Rate("request"),
     example={"npi": "1234567893"},
@@ -83,7 +89,7 @@ ADA = Provider(npi="1234567893")
 def told(story: Story) -> None:
     async def run() -> None:
         clock = Hand()
-        async with stores_in_memory(clock=clock) as stores:
+        async with open_memory_stores(clock=clock) as stores:
             await story(stores, clock)
 
     asyncio.run(run())
@@ -142,7 +148,7 @@ def test_different_keys_do_not_wait_for_each_other() -> None:
 
 def test_two_stores_in_one_process_do_not_share_a_load() -> None:
     async def story() -> None:
-        async with stores_in_memory() as one, stores_in_memory() as another:
+        async with open_memory_stores() as one, open_memory_stores() as another:
             ada, bob = Source(ADA), Source(Provider(npi="2"))
             ada.let.clear()
             waiting = asyncio.create_task(providers.get(one, ada, npi="1"))
@@ -175,12 +181,12 @@ def test_a_failure_is_raised_to_all_who_wait_and_the_next_tries_again() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         source = Source(ADA)
         source.let.clear()
-        source.failure = PartyFailed("the registry failed", may_be_done=False)
+        source.failure = ExternalServiceFailed("the registry failed", may_be_done=False)
         asked = [asyncio.create_task(providers.get(stores, source, npi="1")) for _ in range(3)]
         await source.begun.wait()
         source.let.set()
         found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [PartyFailed] * 3
+        assert [type(each) for each in found] == [ExternalServiceFailed] * 3
         source.failure = None
         assert await providers.get(stores, source, npi="1") == ADA
         assert source.loads == 2
@@ -213,7 +219,7 @@ def test_a_time_out_of_the_load_itself_is_raised_as_it_is() -> None:
 
 
 def test_it_serves_one_event_loop_after_another() -> None:
-    source, stores = Source(ADA), stores_in_memory()
+    source, stores = Source(ADA), open_memory_stores()
 
     async def asked() -> Provider | None:
         return await providers.get(stores, source, npi="1")
@@ -230,7 +236,9 @@ def test_it_serves_one_event_loop_after_another() -> None:
 @pytest.mark.proves("PG-40")
 @pytest.mark.parametrize("kind", ["provider:{id}", "payer:{id}"])
 def test_a_registry_entry_is_read_anew_after_five_minutes(kind: str) -> None:
-    entries = ReadThrough(Cached(kind, Provider, lifetime_s=300), "E", rate=Rate("r"), example={"id": "1"})
+    entries = ReadThrough(
+        CachedValue(kind, Provider, lifetime_s=300), "E", rate=Rate("r"), example={"id": "1"}
+    )
 
     async def story(stores: Stores, clock: Hand) -> None:
         source = Source(ADA)
@@ -280,13 +288,13 @@ def test_a_token_about_to_end_is_used_and_never_kept(valid_s: float) -> None:
         for _ in range(2):
             assert await tokens.get(stores, fetch, payer_id="p-1")
         assert loads == 2
-        assert await stores.run(oauth.look(payer_id="p-1")) is None
+        assert await stores.run(oauth.peek(payer_id="p-1")) is None
 
     told(story)
 
 
 def test_an_end_may_be_told_in_epoch_seconds() -> None:
-    lifetime = until(lambda provider: NOON + 100, skew_s=10)
+    lifetime = lifetime_until(lambda provider: NOON + 100, margin_s=10)
     assert lifetime(ADA, NOON) == 90
 
 
@@ -319,7 +327,7 @@ def test_an_absence_need_not_be_remembered() -> None:
 def test_lifetimes_go_by_a_run_clock(tmp_path: Path) -> None:
     async def story() -> None:
         clock = RunClock(tmp_path / "clock", start=NOON)
-        async with stores_in_memory(clock=clock) as stores:
+        async with open_memory_stores(clock=clock) as stores:
             source = Source(ADA)
             for _ in range(2):
                 await providers.get(stores, source, npi="1")
@@ -335,7 +343,7 @@ def test_lifetimes_go_by_a_run_clock(tmp_path: Path) -> None:
 
 def test_a_value_that_cannot_be_read_is_loaded_and_replaced() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
-        cache, source = stores.engines.of("cache"), Source(ADA)
+        cache, source = stores.engines.get("cache"), Source(ADA)
         await cache.run(PutValue(key="provider:1", value=b'{"number": 1}', lifetime_s=60))
         assert await providers.get(stores, source, npi="1") == ADA
         assert await cache.run(GetValue(key="provider:1")) == b'{"npi":"1234567893","note":""}'
@@ -347,7 +355,7 @@ def test_a_value_that_cannot_be_read_is_gone_even_if_nothing_takes_its_place() -
     forgetful = ReadThrough(providers.cached, "F", rate=Rate("r"), example={"npi": "1"}, absent_s=0)
 
     async def story(stores: Stores, clock: Hand) -> None:
-        cache = stores.engines.of("cache")
+        cache = stores.engines.get("cache")
         await cache.run(PutValue(key="provider:1", value=b"{", lifetime_s=60))
         assert await forgetful.get(stores, Source(None), npi="1") is None
         assert await cache.run(GetValue(key="provider:1")) is None
@@ -362,10 +370,10 @@ def test_a_refused_token_is_forgotten_once_by_all_who_were_refused_with_it() -> 
         await providers.get(stores, source, npi="1")
         source.value = new
         for _ in range(3):
-            await providers.forget(stores, old, npi="1")
+            await providers.invalidate(stores, old, npi="1")
             assert await providers.get(stores, source, npi="1") == new
         assert source.loads == 2
-        await providers.forget(stores, npi="1")
+        await providers.invalidate(stores, npi="1")
         await providers.get(stores, source, npi="1")
         assert source.loads == 3
 
@@ -375,14 +383,14 @@ def test_a_refused_token_is_forgotten_once_by_all_who_were_refused_with_it() -> 
 @pytest.mark.proves("PG-42")
 def test_a_cache_that_is_down_is_a_miss_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     entries = ReadThrough(
-        Cached("entry:{id}", Provider, lifetime_s=60), "E", rate=Rate("r"), example={"id": "1"}
+        CachedValue("entry:{id}", Provider, lifetime_s=60), "E", rate=Rate("r"), example={"id": "1"}
     )
     caplog.set_level(logging.WARNING, "holdfast")
 
     async def story() -> None:
         source = Source(ADA)
         async with Stores(
-            stores_in_memory().tables,
+            open_memory_stores().tables,
             engines=Engines({"cache": lambda: open_redis("redis://127.0.0.1:1", pause_s=60)}),
         ) as stores:
             for _ in range(3):
@@ -392,7 +400,7 @@ def test_a_cache_that_is_down_is_a_miss_and_is_told_once(caplog: pytest.LogCaptu
             await settled(lambda: source.loads == 4)
             source.let.set()
             assert await asyncio.gather(*asked) == [ADA] * 20
-            await entries.forget(stores, id="secret-1")
+            await entries.invalidate(stores, id="secret-1")
         # Those of one process load together all the same.
         assert source.loads == 4
 
@@ -403,7 +411,7 @@ def test_a_cache_that_is_down_is_a_miss_and_is_told_once(caplog: pytest.LogCaptu
 
 def test_a_value_too_large_for_the_cache_is_given_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     entries = ReadThrough(
-        Cached("entry:{id}", Provider, lifetime_s=60), "E", rate=Rate("r"), example={"id": "1"}
+        CachedValue("entry:{id}", Provider, lifetime_s=60), "E", rate=Rate("r"), example={"id": "1"}
     )
 
     async def story(stores: Stores, clock: Hand) -> None:
@@ -438,7 +446,7 @@ def test_a_component_needs_the_patterns_and_no_more() -> None:
     )
 
     async def story() -> None:
-        async with stores_in_memory(system) as stores:
+        async with open_memory_stores(system) as stores:
             source = Source(ADA)
             with pytest.raises(ComponentRefused, match="PR4"):
                 await providers.get(stores.for_component("reader"), source, npi="1")
@@ -451,7 +459,7 @@ def test_a_component_needs_the_patterns_and_no_more() -> None:
 def test_every_pattern_has_an_example_that_a_cache_runs() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         for each in (*tokens.patterns, *providers.patterns):
-            operation = each.example()
+            operation = each.build_example()
             assert operation.store == "cache"
             assert operation.pattern == each.id
             assert each.arguments_model.model_json_schema()

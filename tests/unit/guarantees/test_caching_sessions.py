@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Rate, Stores, stores_in_memory
-from holdfast.errors import CacheUnavailable, DeclarationError, InvalidRequest
+from holdfast import Rate, Stores, open_memory_stores
+from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest
 from holdfast.guarantees import Sessions
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
@@ -29,7 +29,7 @@ sessions = Sessions(
     Caller,
     "SE",
     lifetime_s=HOUR / 2,
-    longest_s=8 * HOUR,
+    max_lifetime_s=8 * HOUR,
     rate=Rate("request"),
     example={"tenant": "clinic-1"},
     example_value=ADA,
@@ -51,7 +51,7 @@ Story = Callable[[Stores, Hand], Awaitable[None]]
 def told(story: Story) -> None:
     async def run() -> None:
         clock = Hand()
-        async with stores_in_memory(clock=clock) as stores:
+        async with open_memory_stores(clock=clock) as stores:
             await story(stores, clock)
 
     asyncio.run(run())
@@ -99,7 +99,7 @@ def test_ids_are_random_and_what_is_none_is_not_looked_for() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         ids = {await sessions.begin(stores, ADA, tenant="clinic-1") for _ in range(50)}
         assert len(ids) == 50 and all(len(id) == 43 for id in ids)
-        with stores.metered() as meter:
+        with stores.meter_usage() as meter:
             for strange in ("", "1", "x" * 42, "x" * 44, "x" * 42 + ":", "x" * 43 + "\n", "é" * 43):
                 assert await sessions.find(stores, strange, tenant="clinic-1") is None
                 await sessions.end(stores, strange, tenant="clinic-1")
@@ -121,8 +121,8 @@ def test_a_session_that_was_ended_stays_ended() -> None:
 def test_who_finds_a_session_while_it_is_ended_does_not_bring_it_back() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         id = await sessions.begin(stores, ADA, tenant="clinic-1")
-        cache = stores.engines.of("cache")
-        key = sessions.cached.key(tenant="clinic-1", id=id)
+        cache = stores.engines.get("cache")
+        key = sessions.cached.build_key(tenant="clinic-1", id=id)
         asked = cache.run
 
         async def ended_in_between(operation: object) -> object:
@@ -142,8 +142,8 @@ def test_who_finds_a_session_while_it_is_ended_does_not_bring_it_back() -> None:
 def test_a_session_kept_under_another_declaration_is_a_new_log_in() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         id = await sessions.begin(stores, ADA, tenant="clinic-1")
-        key = sessions.cached.key(tenant="clinic-1", id=id)
-        cache = stores.engines.of("cache")
+        key = sessions.cached.build_key(tenant="clinic-1", id=id)
+        cache = stores.engines.get("cache")
         await cache.run(PutValue(key=key, value=b'{"user": "ada"}', lifetime_s=60))
         assert await sessions.find(stores, id, tenant="clinic-1") is None
         assert await cache.run(GetValue(key=key)) is None
@@ -154,7 +154,7 @@ def test_a_session_kept_under_another_declaration_is_a_new_log_in() -> None:
 def test_a_cache_that_is_down_is_not_taken_for_a_session_that_ended() -> None:
     async def story() -> None:
         engines = Engines({"cache": lambda: open_redis("redis://127.0.0.1:1")})
-        async with Stores(stores_in_memory().tables, engines=engines) as stores:
+        async with Stores(open_memory_stores().tables, engines=engines) as stores:
             with pytest.raises(CacheUnavailable):
                 await sessions.find(stores, "x" * 43, tenant="clinic-1")
             with pytest.raises(CacheUnavailable):
@@ -166,9 +166,9 @@ def test_a_cache_that_is_down_is_not_taken_for_a_session_that_ended() -> None:
 def test_every_pattern_has_an_example_that_a_cache_runs() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         for each in sessions.patterns:
-            assert each.example().resource == "session:{tenant}:{id}"
+            assert each.build_example().resource == "session:{tenant}:{id}"
             assert each.arguments_model.model_json_schema()
-            await stores.run(each.example())
+            await stores.run(each.build_example())
         with pytest.raises(InvalidRequest, match="tenant"):
             await sessions.begin(stores, ADA)
 
@@ -183,7 +183,7 @@ def test_a_declaration_without_an_id_or_with_an_end_before_its_lifetime_is_refus
                 Caller,
                 "S",
                 lifetime_s=HOUR / 2,
-                longest_s=longest_s,
+                max_lifetime_s=longest_s,
                 rate=Rate("r"),
                 example={"tenant": "t"},
                 example_value=ADA,

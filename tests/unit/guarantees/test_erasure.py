@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, open_stores, stores_in_memory
-from holdfast.clock import RunClock
-from holdfast.errors import InvalidRequest, NotFound
-from holdfast.guarantees import Erasure, Traces, erase, is_intact, scan_files
+from holdfast import Stores, create_tables, open_memory_stores, open_stores
+from holdfast.config.settings import Settings
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.guarantees import Erasure, SubjectData, erase, is_proof_intact, scan_files
 from holdfast.operations import tables as ops
 from holdfast.runtime import create_buckets, create_queues
-from holdfast.settings import Settings
 from holdfast.stores.tables.embedded import EmbeddedTables
 from tests.unit.guarantees.help_desk import (
     HELP_DESK,
@@ -78,7 +78,7 @@ async def restored(stores: Stores, table: str, *, at: float) -> list[Any]:
 
 def test_all_that_the_system_finds_of_a_subject_is_deleted_and_nothing_of_others() -> None:
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await fill(stores)
 
@@ -141,7 +141,7 @@ def test_a_message_that_is_not_worked_off_is_told_of_the_queues_file(tmp_path: P
         done = await erase(HELP_DESK, stores, JOE)
 
         (told,) = [each for each in done.remains if each.where == "queues.db"]
-        assert "1 places that name the subject" in told.what and "not worked off yet" in told.what
+        assert "1 places that name the subject" in told.what and "not processed yet" in told.what
 
     told_in(tmp_path, story)
 
@@ -174,7 +174,7 @@ def test_without_compacting_the_proof_says_so(tmp_path: Path) -> None:
         await fill(stores)
         done = await erase(HELP_DESK, stores, JOE, compact=False)
 
-        assert "until the file is compacted: erase again" in {each.until for each in done.remains}
+        assert "until the file is compacted: then erase again" in {each.until for each in done.remains}
 
     told_in(tmp_path, story)
 
@@ -220,7 +220,7 @@ def test_a_restore_to_an_earlier_moment_does_not_bring_the_subject_back(tmp_path
     clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
 
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK, clock=clock) as stores:
+        async with open_memory_stores(HELP_DESK, clock=clock) as stores:
             await create_tables(stores, HELP_DESK.tables)
             clock.advance(10)
             await fill(stores)
@@ -240,7 +240,7 @@ def test_a_restore_to_an_earlier_moment_does_not_bring_the_subject_back(tmp_path
 
 def test_a_backup_that_is_restored_does_not_bring_the_subject_back() -> None:
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await fill(stores)
             backup = await back_up(stores, "Notes")
@@ -261,7 +261,7 @@ def test_a_backup_that_is_restored_does_not_bring_the_subject_back() -> None:
 
 def test_who_reads_the_stream_still_learns_that_the_items_are_gone() -> None:
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await fill(stores, others=0)
             await erase(HELP_DESK, stores, JOE)
@@ -290,7 +290,7 @@ def test_an_item_that_lives_on_and_names_the_subject_is_left_and_told(tmp_path: 
         done = await erase(HELP_DESK, stores, JOE)
 
         assert [each.what for each in done.remains if each.where == "change log or backup of Notes"] == [
-            "1 former states of items that live on and name the subject"
+            "1 former states of remaining items that name the subject"
         ]
         assert any(each.where == "tables.db" for each in done.remains)
 
@@ -300,13 +300,13 @@ def test_an_item_that_lives_on_and_names_the_subject_is_left_and_told(tmp_path: 
 def test_a_second_erasure_names_what_remains_in_the_words_of_the_first(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
 
-    async def with_mail(stores: Stores, subject: str) -> Traces:
+    async def with_mail(stores: Stores, subject: str) -> SubjectData:
         found = await traces_of(stores, subject)
         # As a system does that knows its objects by its items: once they are gone, it finds none.
-        return Traces([*found.deletes, mails.delete(id="m1")] if found.deletes else [])
+        return SubjectData([*found.deletes, mails.delete(id="m1")] if found.deletes else [])
 
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK, clock=clock) as stores:
+        async with open_memory_stores(HELP_DESK, clock=clock) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await create_buckets(stores, HELP_DESK.buckets)
             await fill(stores, others=0)
@@ -323,16 +323,16 @@ def test_a_second_erasure_names_what_remains_in_the_words_of_the_first(tmp_path:
 
 
 def test_an_object_under_a_legal_hold_is_left_and_told() -> None:
-    async def with_mails(stores: Stores, subject: str) -> Traces:
-        return Traces([mails.delete(id="held"), mails.delete(id="free")])
+    async def with_mails(stores: Stores, subject: str) -> SubjectData:
+        return SubjectData([mails.delete(id="held"), mails.delete(id="free")])
 
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await create_buckets(stores, HELP_DESK.buckets)
             for id in ("held", "free"):
                 await stores.run(mails.put(b"{}", id=id))
-            await stores.run(mails.hold(True, id="held"))
+            await stores.run(mails.set_legal_hold(True, id="held"))
 
             done = await erase(replace(HELP_DESK, subjects={"conversation": with_mails}), stores, JOE)
 
@@ -346,7 +346,7 @@ def test_an_object_under_a_legal_hold_is_left_and_told() -> None:
 
 def test_the_proof_is_whole_and_does_not_name_the_subject() -> None:
     async def story() -> Erasure:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await fill(stores)
             return await erase(HELP_DESK, stores, JOE)
@@ -354,21 +354,21 @@ def test_the_proof_is_whole_and_does_not_name_the_subject() -> None:
     proof = asyncio.run(story()).proof
 
     assert JOE not in str(proof)
-    assert is_intact(proof)
-    assert not is_intact({**proof, "deleted": {}})
+    assert is_proof_intact(proof)
+    assert not is_proof_intact({**proof, "deleted": {}})
     assert {each["where"] for each in proof["remains"]} >= {"queue jobs", "bucket help-desk-archive"}
     assert all(each["until"] for each in proof["remains"])
 
 
 def test_a_dry_run_counts_and_deletes_nothing() -> None:
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await fill(stores)
 
             done = await erase(HELP_DESK, stores, JOE, dry_run=True)
 
-            assert (done.is_trial, done.deleted) == (True, {"Notes": 4, "Conversations": 1})
+            assert (done.is_dry_run, done.deleted) == (True, {"Notes": 4, "Conversations": 1})
             assert await stores.run(Conversation.of(JOE).get()) is not None
 
     asyncio.run(story())
@@ -376,7 +376,7 @@ def test_a_dry_run_counts_and_deletes_nothing() -> None:
 
 def test_a_short_id_erases_by_keys_alone() -> None:
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await fill(stores)
             await stores.run(Note.put(Note(conversation_id="ok", note_id="n1", text="x")))
@@ -390,11 +390,11 @@ def test_a_short_id_erases_by_keys_alone() -> None:
 
 
 def test_refuses_an_unknown_kind_an_empty_id_and_what_deletes_nothing() -> None:
-    async def puts(stores: Stores, subject: str) -> Traces:
-        return Traces([Note.put(Note(conversation_id=subject, note_id="n"))])
+    async def puts(stores: Stores, subject: str) -> SubjectData:
+        return SubjectData([Note.put(Note(conversation_id=subject, note_id="n"))])
 
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK) as stores:
+        async with open_memory_stores(HELP_DESK) as stores:
             with pytest.raises(NotFound, match="it knows conversation"):
                 await erase(HELP_DESK, stores, JOE, kind="planet")
             with pytest.raises(InvalidRequest, match="empty"):
@@ -416,7 +416,7 @@ def test_of_a_service_the_proof_names_what_stays_there_and_until_when(tmp_path: 
     clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
 
     async def story() -> None:
-        async with stores_in_memory(HELP_DESK, clock=clock) as embedded:
+        async with open_memory_stores(HELP_DESK, clock=clock) as embedded:
             await create_tables(embedded, HELP_DESK.tables)
             await fill(embedded, others=0)
             await back_up(embedded, "Notes")

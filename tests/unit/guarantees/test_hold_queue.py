@@ -14,29 +14,29 @@ from holdfast import (
     Attr,
     IndexKey,
     Key,
-    Milliseconds,
     Rate,
-    Seconds,
     Stores,
     Table,
+    TimestampMillis,
+    TimestampSeconds,
     attr,
     create_tables,
-    stores_in_memory,
+    open_memory_stores,
 )
-from holdfast.errors import (
+from holdfast.core.errors import (
     ComponentRefused,
     ConditionFailed,
     DeclarationError,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
     InProgress,
     InvalidRequest,
-    NotHeld,
-    PartyFailed,
-    PartyRefused,
+    NotPending,
     TransactionCancelled,
 )
-from holdfast.guarantees import OUTCOME_UNKNOWN, Done, HeldRecord, HoldQueue, Once, OnceStatus
+from holdfast.guarantees import OUTCOME_UNKNOWN, Completion, DelayedAction, DelayedActions, Once, OnceStatus
 from holdfast.operations.tables import Operation, TransactWriteItems
-from holdfast.reports.design_check import check_design
+from holdfast.reports.design.design_check import check_design
 from holdfast.stores.tables.embedded import open_tables
 from tests.sweeping import rest
 from tests.unit.guarantees.held_records import (
@@ -68,51 +68,53 @@ from tests.unit.guarantees.once_records import (
     counters,
 )
 
-# --- what is declared --------------------------------------------------------------------------------------------
+# --- what is declared ---------------------------------------------------------------------------------------
 
 
 def test_its_patterns_have_ids_of_the_prefix_and_examples_that_can_be_made() -> None:
     assert sorted(each.id for each in queue.patterns) == [f"HQ{number}" for number in range(1, 8)]
-    assert {each.example().pattern for each in queue.patterns} == {f"HQ{number}" for number in range(1, 8)}
+    assert {each.build_example().pattern for each in queue.patterns} == {
+        f"HQ{number}" for number in range(1, 8)
+    }
     assert queue.patterns.due.rate == Rate("turn")
 
 
-class NoIndex(HeldRecord, table=Table("NoIndex", "id", ttl="expiresAt")):
+class NoIndex(DelayedAction, table=Table("NoIndex", "id", ttl="expiresAt")):
     id: Attr[str] = attr()
     of = Key(id)
 
 
 at_desks = Table("AtDesks", "id", ttl="expiresAt")
-of_desk = at_desks.index("of-desk", "DuePK", "DueSK")
+of_desk = at_desks.global_index("of-desk", "DuePK", "DueSK")
 
 
-class NoQueue(HeldRecord, table=at_desks):
+class NoQueue(DelayedAction, table=at_desks):
     id: Attr[str] = attr()
-    held_until: Attr[Milliseconds | None] = attr(default=None)
+    held_until: Attr[TimestampMillis | None] = attr(default=None)
     of = Key(id)
     by_due = IndexKey(of_desk, "DESK#" + id, held_until + "#" + id)
 
 
 in_seconds = Table("InSeconds", "id", ttl="expiresAt")
-by_second = in_seconds.index("by-second", "DuePK", "DueSK")
+by_second = in_seconds.global_index("by-second", "DuePK", "DueSK")
 
 
-class InSeconds(HeldRecord, table=in_seconds):
+class InSeconds(DelayedAction, table=in_seconds):
     id: Attr[str] = attr()
     queue: Attr[str | None] = attr(default=None)
-    held_until: Attr[Seconds | None] = attr(default=None)
+    held_until: Attr[TimestampSeconds | None] = attr(default=None)
     of = Key(id)
     by_due = IndexKey(by_second, "L#" + queue, held_until + "#" + id)
 
 
 unsorted = Table("Unsorted", "id", ttl="expiresAt")
-by_id = unsorted.index("by-id", "DuePK", "DueSK")
+by_id = unsorted.global_index("by-id", "DuePK", "DueSK")
 
 
-class Unsorted(HeldRecord, table=unsorted):
+class Unsorted(DelayedAction, table=unsorted):
     id: Attr[str] = attr()
     queue: Attr[str | None] = attr(default=None)
-    held_until: Attr[Milliseconds | None] = attr(default=None)
+    held_until: Attr[TimestampMillis | None] = attr(default=None)
     of = Key(id)
     by_due = IndexKey(by_id, "L#" + queue, id + "#" + held_until)
 
@@ -120,50 +122,52 @@ class Unsorted(HeldRecord, table=unsorted):
 @pytest.mark.parametrize("entity", [NoIndex, NoQueue, InSeconds, Unsorted])
 def test_refuses_a_record_without_an_index_by_which_what_is_due_is_found(entity: Any) -> None:
     with pytest.raises(DeclarationError, match="by_due = IndexKey"):
-        HoldQueue(entity, "HQ", rate=Rate("letter"), example=lambda: entity(id="l"))
+        DelayedActions(entity, "HQ", rate=Rate("letter"), example=lambda: entity(id="l"))
 
 
 def test_refuses_an_index_that_does_not_hold_whole_items() -> None:
     table = Table("Letters", "id", ttl="expiresAt")
-    index = table.index("by-due", "DuePK", "DueSK", projection=KEYS_ONLY)
+    index = table.global_index("by-due", "DuePK", "DueSK", projection=KEYS_ONLY)
 
-    class Partial(HeldRecord, table=table):
+    class Partial(DelayedAction, table=table):
         id: Attr[str] = attr()
         queue: Attr[str | None] = attr(default=None)
-        held_until: Attr[Milliseconds | None] = attr(default=None)
+        held_until: Attr[TimestampMillis | None] = attr(default=None)
 
         of = Key(id)
         by_due = IndexKey(index, "L#" + queue, held_until + "#" + id)
 
     with pytest.raises(DeclarationError, match="projection ALL"):
-        HoldQueue(Partial, "HQ", rate=Rate("letter"), example=Partial(id="l"))
+        DelayedActions(Partial, "HQ", rate=Rate("letter"), example=Partial(id="l"))
 
 
 coarse = Table("Coarse", "id", ttl="expiresAt")
-coarse_by_due = coarse.index("by-due", "DuePK", "DueSK")
+coarse_by_due = coarse.global_index("by-due", "DuePK", "DueSK")
 
 
-class Coarse(HeldRecord, table=coarse):
+class Coarse(DelayedAction, table=coarse):
     id: Attr[str] = attr()
     queue: Attr[str | None] = attr(default=None)
-    held_until: Attr[Milliseconds | None] = attr(default=None)
-    executed_at: Attr[Seconds | None] = attr(default=None)
+    held_until: Attr[TimestampMillis | None] = attr(default=None)
+    executed_at: Attr[TimestampSeconds | None] = attr(default=None)
     of = Key(id)
     by_due = IndexKey(coarse_by_due, "L#" + queue, held_until + "#" + id)
 
 
 def test_refuses_a_record_that_could_not_write_down_when_it_was_done() -> None:
-    with pytest.raises(DeclarationError, match="Coarse.executed_at cannot keep a thousandth"):
-        HoldQueue(Coarse, "HQ", rate=Rate("letter"), example=Coarse(id="l"))
+    with pytest.raises(DeclarationError, match="Coarse.executed_at: it cannot store milliseconds"):
+        DelayedActions(Coarse, "HQ", rate=Rate("letter"), example=Coarse(id="l"))
 
 
 def test_refuses_a_payload_of_what_is_no_content() -> None:
-    with pytest.raises(DeclarationError, match="held_until, id cannot: name some of note, text"):
-        HoldQueue(Letter, "HQ", rate=Rate("letter"), example=letter(), payload=("text", "id", "held_until"))
+    with pytest.raises(DeclarationError, match="held_until, id cannot be edited. Choose from note, text"):
+        DelayedActions(
+            Letter, "HQ", rate=Rate("letter"), example=letter(), payload=("text", "id", "held_until")
+        )
 
 
 def test_where_no_payload_is_named_it_is_all_that_can_be_edited() -> None:
-    made = HoldQueue(Letter, "HQ", rate=Rate("letter"), example=letter())
+    made = DelayedActions(Letter, "HQ", rate=Rate("letter"), example=letter())
     assert made.payload == ("note", "text")
 
 
@@ -187,14 +191,14 @@ def test_each_component_runs_what_is_its_own_and_nothing_else() -> None:
 
     async def told() -> None:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, [letters, counters])
             await story(stores, clock, PostOffice())
 
     asyncio.run(told())
 
 
-# --- holding -----------------------------------------------------------------------------------------------------
+# --- holding ------------------------------------------------------------------------------------------------
 
 
 def test_it_is_held_until_a_whole_millisecond_and_whatever_it_had_of_the_queues_own_is_overwritten() -> None:
@@ -215,7 +219,7 @@ def test_it_is_held_until_a_whole_millisecond_and_whatever_it_had_of_the_queues_
 def test_refuses_to_hold_for_a_time_that_is_none(for_s: float) -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         with pytest.raises(InvalidRequest, match="seconds from 0 up"):
-            queue.held(stores, letter(), for_s=for_s)
+            queue.delay(stores, letter(), for_s=for_s)
 
     played(story)
 
@@ -224,8 +228,8 @@ def test_refuses_to_hold_for_longer_than_the_record_lives() -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         ends = datetime.fromtimestamp(int(clock.now()) + 60, UTC)
         with pytest.raises(InvalidRequest, match="would never be done"):
-            queue.held(stores, letter(expires_at=ends), for_s=61)
-        queue.held(stores, letter(expires_at=ends), for_s=58)
+            queue.delay(stores, letter(expires_at=ends), for_s=61)
+        queue.delay(stores, letter(expires_at=ends), for_s=58)
 
     played(story)
 
@@ -249,7 +253,7 @@ def test_what_is_held_for_no_time_is_due_at_once() -> None:
     played(story)
 
 
-# --- reviewing ---------------------------------------------------------------------------------------------------
+# --- reviewing ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -302,7 +306,7 @@ def test_a_write_beside_a_decision_that_cannot_be_keeps_the_decision_from_being_
 def test_a_decision_whose_answer_is_lost_is_made_once_with_its_writes(fate: str) -> None:
     async def told() -> None:
         clock = HandClock()
-        async with stores_in_memory(clock=clock) as memory:
+        async with open_memory_stores(clock=clock) as memory:
             losing = LosingAnswers(memory.tables)
             stores = Stores(losing, clock=clock)
             await create_tables(stores, [letters, counters])
@@ -326,7 +330,7 @@ def test_two_who_cancel_in_the_same_moment_with_the_same_words_are_told_apart() 
         cancels = [queue.cancel(stores, seen, count("cancelled"), by="ann") for _ in range(4)]
         answers = await asyncio.gather(*cancels, return_exceptions=True)
         assert sum(isinstance(each, Letter) for each in answers) == 1
-        assert sum(isinstance(each, NotHeld) for each in answers) == 3
+        assert sum(isinstance(each, NotPending) for each in answers) == 3
         assert await counted(stores, "cancelled") == 1
 
     played(story)
@@ -334,9 +338,9 @@ def test_two_who_cancel_in_the_same_moment_with_the_same_words_are_told_apart() 
 
 def test_what_was_never_held_is_neither_reviewed_nor_done() -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
-        unheld = queue.held(stores, letter(), for_s=0).entity
+        unheld = queue.delay(stores, letter(), for_s=0).entity
         for attempt in (queue.approve(stores, unheld, by="ann"), execute(stores, office, unheld)):
-            with pytest.raises(NotHeld) as refused:
+            with pytest.raises(NotPending) as refused:
                 await attempt
             assert refused.value.state == "gone"
         assert office.ledger == []
@@ -347,16 +351,16 @@ def test_what_was_never_held_is_neither_reviewed_nor_done() -> None:
 def test_only_what_was_refused_is_reopened() -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         cancelled = await queue.cancel(stores, await hold(stores), by="ann")
-        with pytest.raises(NotHeld):
+        with pytest.raises(NotPending):
             await queue.reopen(stores, cancelled, by="ann")
         done = await execute(stores, office, await hold(stores, letter("l-2"), 0))
-        with pytest.raises(NotHeld):
+        with pytest.raises(NotPending):
             await queue.reopen(stores, done.record, by="ann")
 
     played(story)
 
 
-# --- executing ---------------------------------------------------------------------------------------------------
+# --- executing ----------------------------------------------------------------------------------------------
 
 
 def test_what_is_past_its_life_is_neither_due_nor_done() -> None:
@@ -365,7 +369,7 @@ def test_what_is_past_its_life_is_neither_due_nor_done() -> None:
         clock.advance(LIFETIME_S + 2)
         assert await due(stores) == []
         for attempt in (execute(stores, office), queue.approve(stores, seen, by="ann")):
-            with pytest.raises(NotHeld) as refused:
+            with pytest.raises(NotPending) as refused:
                 await attempt
             assert refused.value.state == "gone"
         assert office.ledger == []
@@ -379,7 +383,7 @@ def test_an_open_intent_keeps_the_record_beyond_its_own_end() -> None:
         ends = datetime.fromtimestamp(int(clock.now()) + 120, UTC)
         await hold(stores, letter(expires_at=ends), 0)
         office.fails = NO_ANSWER
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute(stores, office)
         clock.advance(3600)
         assert await due(stores) == ["l-1"]
@@ -394,7 +398,7 @@ def test_an_attempt_that_was_not_made_leaves_the_record_its_end() -> None:
         ends = datetime.fromtimestamp(int(clock.now()) + 600, UTC)
         await hold(stores, letter(expires_at=ends), 0)
         office.refuses = NOT_NOW
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute(stores, office)
         assert (await read(stores)).expires_at == ends
         office.refuses = None
@@ -429,7 +433,7 @@ def test_under_a_key_that_the_party_still_knows_it_is_asked_again() -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         office.keys, office.fails = set(), NO_ANSWER
         await hold(stores, for_s=0)
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute_by_key(stores, office)
         office.fails = None
         clock.advance(KEY_KEPT_S - ACT_S - 0.1)
@@ -443,12 +447,12 @@ def test_when_the_party_may_have_forgotten_the_key_nothing_is_repeated_and_a_per
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         office.fails = NO_ANSWER
         await hold(stores, for_s=0)
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute_by_key(stores, office)
         office.fails = None
         clock.advance(KEY_KEPT_S - ACT_S + 0.1)
         for _ in range(2):
-            with pytest.raises(PartyRefused) as refused:
+            with pytest.raises(ExternalServiceRefused) as refused:
                 await execute_by_key(stores, office)
             assert refused.value.code == OUTCOME_UNKNOWN
         seen = await read(stores)
@@ -468,19 +472,19 @@ def test_an_attempt_that_was_not_made_does_not_make_the_one_before_known() -> No
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         await hold(stores, for_s=0)
         office.keys, office.fails = set(), NO_ANSWER
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute_by_key(stores, office)
         first = (await read(stores)).asked_since
         office.fails, office.refuses = None, NOT_NOW
         clock.advance(KEY_KEPT_S / 2)
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute_by_key(stores, office)
         seen = await read(stores)
         assert seen.asked_since == first
-        with pytest.raises(NotHeld):
+        with pytest.raises(NotPending):
             await queue.cancel(stores, seen, by="ann")
         clock.advance(KEY_KEPT_S / 2)
-        with pytest.raises(PartyRefused, match="is not known"):
+        with pytest.raises(ExternalServiceRefused, match="is unknown"):
             await execute_by_key(stores, office)
         assert len(office.ledger) == 1
 
@@ -512,7 +516,7 @@ def test_what_was_looked_up_and_not_found_is_done_however_old_its_intent_is() ->
 def test_what_cannot_be_written_with_a_refusal_is_told_and_comes_again() -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         await hold(stores, for_s=0)
-        office.refuses = PartyRefused("no_such_address", "The office does not know it.")
+        office.refuses = ExternalServiceRefused("no_such_address", "The office does not know it.")
         impossible = Counter.of("none").check().when(Counter.value == 7)
         with pytest.raises(TransactionCancelled):
             await queue.execute(
@@ -525,7 +529,7 @@ def test_what_cannot_be_written_with_a_refusal_is_told_and_comes_again() -> None
             )
         assert (await read(stores)).refused is None
         clock.advance(ACT_S)
-        with pytest.raises(PartyRefused):
+        with pytest.raises(ExternalServiceRefused):
             await execute(stores, office)
         assert await counted(stores, "refused no_such_address") == 1
 
@@ -557,10 +561,10 @@ def test_what_is_held_or_cancelled_cannot_be_claimed_around_the_queue() -> None:
 
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         held = await hold(stores, for_s=0)
-        with pytest.raises(InvalidRequest, match="hold queue"):
+        with pytest.raises(InvalidRequest, match="delayed action"):
             await once.claim(stores, held)
         cancelled = await queue.cancel(stores, held, by="ann")
-        with pytest.raises(InvalidRequest, match="hold queue"):
+        with pytest.raises(InvalidRequest, match="delayed action"):
             await once.claim(stores, cancelled)
 
     played(story)
@@ -576,7 +580,7 @@ def test_of_a_cancel_and_an_execute_in_two_processes_files_one_wins(tmp_path: Pa
                 cancelled, done = await asyncio.gather(
                     queue.cancel(mine, seen, by="ann"), execute(theirs, office, seen), return_exceptions=True
                 )
-                assert isinstance(cancelled, Letter) != isinstance(done, Done), (cancelled, done)
-                assert [id for id, _ in office.ledger].count(seen.id) == isinstance(done, Done)
+                assert isinstance(cancelled, Letter) != isinstance(done, Completion), (cancelled, done)
+                assert [id for id, _ in office.ledger].count(seen.id) == isinstance(done, Completion)
 
     asyncio.run(told())

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast import Stores
-from holdfast.errors import NotHeld, PartyFailed, PartyRefused
-from holdfast.guarantees import OUTCOME_UNKNOWN, Done, OnceStatus
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotPending
+from holdfast.guarantees import OUTCOME_UNKNOWN, Completion, OnceStatus
 from tests.sweeping import rest
 from tests.unit.guarantees.held_records import (
     ACT_S,
@@ -32,18 +32,20 @@ from tests.unit.guarantees.held_records import (
 )
 from tests.unit.guarantees.once_records import HandClock, counted
 
-CHANGED = PartyRefused("invalid_idempotent_request", "The content is another.")
+CHANGED = ExternalServiceRefused("invalid_idempotent_request", "The content is another.")
 
 
 async def refused_repeat(stores: Stores, clock: HandClock, office: PostOffice) -> Letter:
     """Sent, the answer lost; and the repeat refused."""
     office.keys, office.fails = set(), NO_ANSWER
     await hold(stores, for_s=0)
-    with pytest.raises(PartyFailed):
+    with pytest.raises(ExternalServiceFailed):
         await execute_by_key(stores, office)
     clock.advance(LEASE_S)
     office.fails, office.refuses = None, CHANGED
-    with pytest.raises(PartyRefused, match="The content is another. An attempt before may have been done"):
+    with pytest.raises(
+        ExternalServiceRefused, match="The content is another. An earlier attempt may have succeeded"
+    ):
         await execute_by_key(stores, office)
     office.refuses = None
     return await read(stores)
@@ -54,7 +56,7 @@ async def restored(stores: Stores, before: Letter) -> None:
     await stores.run(Letter.put(before))
 
 
-# --- a repeat that is refused ------------------------------------------------------------------------------------
+# --- a repeat that is refused -------------------------------------------------------------------------------
 
 
 def test_a_refusal_of_a_repeat_leaves_open_what_the_first_attempt_did() -> None:
@@ -65,7 +67,7 @@ def test_a_refusal_of_a_repeat_leaves_open_what_the_first_attempt_did() -> None:
         assert seen.asked_since == pytest.approx(began, abs=0.01)
         assert seen.error is not None and seen.error.endswith("outcome of an attempt before unknown")
         assert await counted(stores, f"refused {CHANGED.code}") == 1
-        with pytest.raises(PartyRefused, match="its outcome is open"):
+        with pytest.raises(ExternalServiceRefused, match="its outcome is unknown"):
             await execute_by_key(stores, office)
 
     played(story)
@@ -79,7 +81,7 @@ def test_what_is_reopened_after_a_refused_repeat_is_asked_again_under_its_key_al
             queue.cancel(stores, again, by="ann"),
             queue.edit(stores, again, by="ann", text="other"),
         ):
-            with pytest.raises(NotHeld, match="may have been"):
+            with pytest.raises(NotPending, match="may have been"):
                 await late
         assert not (await execute_by_key(stores, office)).replayed
         assert office.ledger == [("l-1", "hello")]
@@ -95,7 +97,7 @@ def test_what_is_reopened_after_the_key_was_forgotten_is_not_done_until_somebody
         clock.advance(KEY_KEPT_S)
         office.keys = set()
         await queue.reopen(stores, seen, by="ann")
-        with pytest.raises(PartyRefused, match="was done is not known") as refused:
+        with pytest.raises(ExternalServiceRefused, match="The outcome of .* is unknown") as refused:
             await execute_by_key(stores, office)
         assert (refused.value.code, len(office.ledger)) == (OUTCOME_UNKNOWN, 1)
         again = await queue.reopen(stores, await read(stores), by="ann")
@@ -119,13 +121,13 @@ def test_a_refusal_after_a_look_up_that_found_nothing_leaves_nothing_open() -> N
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         await hold(stores, for_s=0)
         office.refuses = NO_ANSWER
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute(stores, office)
         clock.advance(LEASE_S)
         office.refuses = CHANGED
-        with pytest.raises(PartyRefused) as refused:
+        with pytest.raises(ExternalServiceRefused) as refused:
             await execute(stores, office)
-        assert "An attempt before" not in refused.value.message
+        assert "An earlier attempt" not in refused.value.message
         assert (await read(stores)).asked_since is None
 
     played(story)
@@ -136,11 +138,11 @@ def test_what_is_past_its_life_is_not_reopened() -> None:
         rest(stores.tables)
         await hold(stores, for_s=0)
         office.refuses = CHANGED
-        with pytest.raises(PartyRefused):
+        with pytest.raises(ExternalServiceRefused):
             await execute(stores, office)
         seen = await read(stores)
         clock.advance(LIFETIME_S + 2)
-        with pytest.raises(NotHeld) as refused:
+        with pytest.raises(NotPending) as refused:
             await queue.reopen(stores, seen, by="ann")
         assert refused.value.state == "gone"
         assert await due(stores) == []
@@ -148,7 +150,7 @@ def test_what_is_past_its_life_is_not_reopened() -> None:
     played(story)
 
 
-# --- a record that came back -------------------------------------------------------------------------------------
+# --- a record that came back --------------------------------------------------------------------------------
 
 
 def test_what_a_restore_brought_back_is_looked_up_before_it_is_done_and_so_done_once() -> None:
@@ -231,7 +233,9 @@ def test_what_is_overdue_for_longer_than_the_party_keeps_its_key_is_left_to_a_pe
         await execute_by_key(stores, office)
         clock.advance(KEY_KEPT_S - ACT_S + 0.1)
         await restored(stores, before)
-        with pytest.raises(PartyRefused, match=r"overdue by 21590 s .* restored .* call reopen") as refused:
+        with pytest.raises(
+            ExternalServiceRefused, match=r"overdue by 21590 s .* restored .* call reopen"
+        ) as refused:
             await execute_by_key(stores, office)
         assert (refused.value.code, len(office.ledger)) == (OUTCOME_UNKNOWN, 1)
         seen = await read(stores)
@@ -258,12 +262,12 @@ def test_what_a_restore_brought_back_is_repeated_only_as_long_as_the_party_knows
         await restored(stores, before)
         for failure in (NOT_NOW, NO_ANSWER):
             office.refuses = failure
-            with pytest.raises(PartyFailed):
+            with pytest.raises(ExternalServiceFailed):
                 await execute_by_key(stores, office)
         office.refuses = None
         clock.advance(KEY_KEPT_S / 2)
         office.keys = set()
-        with pytest.raises(PartyRefused, match="is not known"):
+        with pytest.raises(ExternalServiceRefused, match="is unknown"):
             await execute_by_key(stores, office)
         assert len(office.ledger) == 1
 
@@ -274,7 +278,7 @@ def test_what_came_to_nothing_for_long_for_certain_is_done_when_the_party_is_bac
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         await hold(stores, for_s=0)
 
-        async def attempt() -> Done[Letter]:
+        async def attempt() -> Completion[Letter]:
             clock.advance(LEASE_S - 1)
             return await queue.execute(
                 stores, letter(), act=office.send, takes_key=True, key_kept_s=3 * LEASE_S, act_s=ACT_S
@@ -282,7 +286,7 @@ def test_what_came_to_nothing_for_long_for_certain_is_done_when_the_party_is_bac
 
         office.refuses = NOT_NOW
         for _ in range(10):
-            with pytest.raises(PartyFailed):
+            with pytest.raises(ExternalServiceFailed):
                 await attempt()
         office.refuses = None
         await attempt()
@@ -291,7 +295,7 @@ def test_what_came_to_nothing_for_long_for_certain_is_done_when_the_party_is_bac
     played(story)
 
 
-# --- when the record of it ends ----------------------------------------------------------------------------------
+# --- when the record of it ends -----------------------------------------------------------------------------
 
 
 def test_what_was_done_after_a_lost_answer_ends_when_it_was_to() -> None:
@@ -301,7 +305,7 @@ def test_what_was_done_after_a_lost_answer_ends_when_it_was_to() -> None:
         office.fails = NO_ANSWER
         for _ in range(3):
             clock.advance(3600)
-            with pytest.raises(PartyFailed):
+            with pytest.raises(ExternalServiceFailed):
                 await queue.execute(
                     stores, letter(), act=office.send, takes_key=True, look_up=nothing_found, act_s=ACT_S
                 )
@@ -309,7 +313,7 @@ def test_what_was_done_after_a_lost_answer_ends_when_it_was_to() -> None:
         assert lasting is not None and lasting > ends
         office.fails = None
         clock.advance(3600)
-        done: Done[Letter] = await execute(stores, office)
+        done: Completion[Letter] = await execute(stores, office)
         assert (done.record.expires_at, done.record.ends_at) == (ends, None)
 
     played(story)
@@ -321,10 +325,10 @@ def test_what_may_have_been_done_is_kept_for_who_has_to_look() -> None:
         ends = datetime.fromtimestamp(int(clock.now()) + 120, UTC)
         await hold(stores, letter(expires_at=ends), 0)
         office.fails = NO_ANSWER
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await execute_by_key(stores, office)
         clock.advance(KEY_KEPT_S)
-        with pytest.raises(PartyRefused):
+        with pytest.raises(ExternalServiceRefused):
             await execute_by_key(stores, office)
         clock.advance(LIFETIME_S - 10)
         office.fails = None

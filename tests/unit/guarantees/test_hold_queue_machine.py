@@ -18,16 +18,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast import Stores, create_tables, stores_in_memory
-from holdfast.errors import (
+from holdfast import Stores, create_tables, open_memory_stores
+from holdfast.core.errors import (
     ConditionFailed,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
     HoldfastError,
-    NotHeld,
-    PartyFailed,
-    PartyRefused,
+    NotPending,
     StoreUnreachable,
 )
-from holdfast.guarantees import OUTCOME_UNKNOWN, Done, OnceStatus
+from holdfast.guarantees import OUTCOME_UNKNOWN, Completion, OnceStatus
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.port import Tables
 from tests.unit.guarantees.held_records import (
@@ -94,7 +94,7 @@ class Holding(RuleBasedStateMachine):
     def begin(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock, self.opened = HandClock(), AsyncExitStack()
-        self.stores = self.ran(self.opened.enter_async_context(stores_in_memory(clock=self.clock)))
+        self.stores = self.ran(self.opened.enter_async_context(open_memory_stores(clock=self.clock)))
         self.ran(create_tables(self.stores, [letters, counters]))
         self.letters: list[Expected] = []
 
@@ -137,7 +137,7 @@ class Holding(RuleBasedStateMachine):
                 record = await queue.cancel(self.stores, seen, count(f"{expected.id} ended"), by="ann")
                 assert not expected.cancelled and (expected.effects == 0 or expected.is_restored)
                 expected.cancelled = True
-        except (NotHeld, ConditionFailed):
+        except (NotPending, ConditionFailed):
             return
         expected.seen.append(record)
 
@@ -154,7 +154,7 @@ class Holding(RuleBasedStateMachine):
             return
         try:
             record = await queue.reopen(self.stores, seen, by="ann")
-        except NotHeld:
+        except NotPending:
             return
         expected.seen.append(record)
         expected.comebacks += 1
@@ -201,18 +201,18 @@ class Holding(RuleBasedStateMachine):
 
         self.ran(raced())
 
-    async def _executed(self, expected: Expected, stores: Stores, fate: str) -> Done[Letter]:
+    async def _executed(self, expected: Expected, stores: Stores, fate: str) -> Completion[Letter]:
         async def act(record: Letter, key: str) -> str:
             if fate == "not done":
-                raise PartyFailed("not now", may_be_done=False)
+                raise ExternalServiceFailed("not now", may_be_done=False)
             if fate == "refused":
-                raise PartyRefused("no", "The party does not want it.")
+                raise ExternalServiceRefused("no", "The party does not want it.")
             self._effected(expected, record)
             if fate == "asked meanwhile":
                 await self._reviewed(expected, "cancel", False)
                 await self._reviewed(expected, "edit", False)
             if fate == "lost":
-                raise PartyFailed("no answer", may_be_done=True)
+                raise ExternalServiceFailed("no answer", may_be_done=True)
             return record.text
 
         async def look_up(record: Letter, key: str) -> str | None:
@@ -232,7 +232,7 @@ class Holding(RuleBasedStateMachine):
                 refused=writes,
                 **ways,
             )
-        except PartyRefused:
+        except ExternalServiceRefused:
             expected.refused = True
             raise
 
@@ -264,8 +264,8 @@ class Holding(RuleBasedStateMachine):
         """Executed until there is nothing more to do."""
         self.clock.advance(LEASE_S)
         while (record := await read(self.stores, letter(expected.id))).status is OnceStatus.HELD:
-            self.clock.advance(max(0.0, record.due_in(self.clock.now())))
-            with suppress(PartyRefused):
+            self.clock.advance(max(0.0, record.get_seconds_until_due(self.clock.now())))
+            with suppress(ExternalServiceRefused):
                 await self._executed(expected, self.stores, "done")
         if record.status is OnceStatus.CANCELLED:
             assert expected.cancelled and (expected.effects == 0 or expected.is_restored)
@@ -278,7 +278,7 @@ class Holding(RuleBasedStateMachine):
     async def _came_of_it(self, expected: Expected) -> str:
         try:
             done = await self._executed(expected, self.stores, "done")
-        except PartyRefused as refused:
+        except ExternalServiceRefused as refused:
             return str(refused.code)
         assert (done.result, expected.effects, done.record.executed) == (expected.text, 1, True)
         return "done"

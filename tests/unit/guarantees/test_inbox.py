@@ -15,7 +15,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from holdfast import Rate, Stores
-from holdfast.errors import (
+from holdfast.core.errors import (
     ComponentRefused,
     ConditionFailed,
     DeclarationError,
@@ -25,7 +25,7 @@ from holdfast.errors import (
     StatementTimedOut,
 )
 from holdfast.guarantees import SqlInbox, inbox_ddl
-from holdfast.guarantees.inbox import Taken
+from holdfast.guarantees.messaging.inbox import InboxMessage
 from tests.postgres import connected, fresh_database
 from tests.unit.guarantees.announcing import Hand
 from tests.unit.guarantees.once_records import OTHER_PAYLOAD, PAYLOAD
@@ -50,15 +50,15 @@ def told(story: Story, *, statement_timeout_ms: int = 15_000) -> None:
 
 
 async def once(stores: Stores, message_id: str = "m-1") -> bool:
-    return await INBOX.once(stores, "biller", message_id, effect("o-1", 1))
+    return await INBOX.run_once(stores, "biller", message_id, effect("o-1", 1))
 
 
-async def done(stores: Stores, message_id: str = "m-1", payload: str | None = None) -> Taken:
+async def done(stores: Stores, message_id: str = "m-1", payload: str | None = None) -> InboxMessage:
     """The effect, with how many there were after it as its result."""
-    async with INBOX.taking(stores, "biller", message_id, payload) as taken:
+    async with INBOX.receive(stores, "biller", message_id, payload) as taken:
         if taken.is_new:
             await taken.run(effect("o-1", 1))
-            taken.keep({"effects": len(await taken.run(effects()))})
+            taken.store_result({"effects": len(await taken.run(effects()))})
     return taken
 
 
@@ -81,7 +81,7 @@ def test_an_effect_is_done_once_however_often_its_message_comes() -> None:
         assert [await once(stores) for _ in range(3)] == [True, False, False]
         assert await count(stores) == 1
         assert await once(stores, "m-2")
-        assert await INBOX.once(stores, "another", "m-1", effect("o-1", 1))
+        assert await INBOX.run_once(stores, "another", "m-1", effect("o-1", 1))
         assert await count(stores) == 3
 
     told(story)
@@ -99,10 +99,10 @@ def test_of_many_at_the_same_time_one_does_it() -> None:
 def test_another_condition_that_fails_is_no_repeat_and_leaves_the_message_to_be_taken() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         with pytest.raises(ConditionFailed, match="SH2"):
-            await INBOX.once(stores, "biller", "m-1", change("o-1", 7), effect("o-1", 1))
-        assert not await INBOX.was_taken(stores, "biller", "m-1")
+            await INBOX.run_once(stores, "biller", "m-1", change("o-1", 7), effect("o-1", 1))
+        assert not await INBOX.is_taken(stores, "biller", "m-1")
         assert await once(stores)
-        assert await INBOX.was_taken(stores, "biller", "m-1")
+        assert await INBOX.is_taken(stores, "biller", "m-1")
 
     told(story)
 
@@ -110,9 +110,9 @@ def test_another_condition_that_fails_is_no_repeat_and_leaves_the_message_to_be_
 def test_the_write_undoes_a_transaction_that_repeats() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         at = datetime.fromtimestamp(clock.now(), UTC)
-        await stores.transact(effect("o-1", 1), INBOX.taken("biller", "m-1", at))
+        await stores.transact(effect("o-1", 1), INBOX.take("biller", "m-1", at))
         with pytest.raises(ConditionFailed, match="IN1"):
-            await stores.transact(effect("o-1", 1), INBOX.taken("biller", "m-1", at))
+            await stores.transact(effect("o-1", 1), INBOX.take("biller", "m-1", at))
         assert await count(stores) == 1
 
     told(story)
@@ -130,18 +130,18 @@ def test_the_result_of_the_first_time_is_replayed() -> None:
             (1, True),
         ]
         with pytest.raises(InvalidRequest, match="done before"):
-            answers[1].keep("again")
+            answers[1].store_result("again")
 
     told(story)
 
 
 def test_a_second_worker_waits_for_the_first_and_has_its_result() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
-        async with INBOX.taking(stores, "biller", "m-1") as taken:
+        async with INBOX.receive(stores, "biller", "m-1") as taken:
             await taken.run(effect("o-1", 1))
             second = asyncio.create_task(done(stores))
             await waits_for_a_lock(outside)
-            taken.keep({"effects": 1})
+            taken.store_result({"effects": 1})
         assert ((await second).result, (await second).replayed) == ({"effects": 1}, True)
 
     told(story)
@@ -149,10 +149,10 @@ def test_a_second_worker_waits_for_the_first_and_has_its_result() -> None:
 
 def test_an_effect_that_fails_leaves_nothing_and_the_next_one_does_it() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
-        second: list[asyncio.Task[Taken]] = []
+        second: list[asyncio.Task[InboxMessage]] = []
 
         async def failing() -> None:
-            async with INBOX.taking(stores, "biller", "m-1") as taken:
+            async with INBOX.receive(stores, "biller", "m-1") as taken:
                 await taken.run(effect("o-1", 1))
                 second.append(asyncio.create_task(done(stores)))
                 await waits_for_a_lock(outside)
@@ -168,7 +168,7 @@ def test_an_effect_that_fails_leaves_nothing_and_the_next_one_does_it() -> None:
 
 def test_who_waits_too_long_is_told_to_come_again() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
-        async with INBOX.taking(stores, "biller", "m-1") as taken:
+        async with INBOX.receive(stores, "biller", "m-1") as taken:
             await taken.run(effect("o-1", 1))
             with pytest.raises(StatementTimedOut):
                 await once(stores)
@@ -209,7 +209,7 @@ def test_a_process_that_is_killed_in_the_effect_leaves_nothing() -> None:
 def test_a_connection_that_is_lost_in_the_effect_leaves_nothing() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         async def cut_off() -> None:
-            async with INBOX.taking(stores, "biller", "m-1") as taken:
+            async with INBOX.receive(stores, "biller", "m-1") as taken:
                 await taken.run(effect("o-1", 1))
                 outside.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -251,7 +251,7 @@ def test_a_component_takes_messages_only_if_it_declares_so() -> None:
 
 @pytest.mark.parametrize("name", ["Inbox", "inbox; drop table x", "a.b", ""])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(DeclarationError, match="is no name for a table"):
+    with pytest.raises(DeclarationError, match="Invalid table name"):
         SqlInbox(SHOP, "IN", rate=Rate("message"), table=name)
-    with pytest.raises(DeclarationError, match="is no name for a table"):
+    with pytest.raises(DeclarationError, match="Invalid table name"):
         inbox_ddl("shop", name)

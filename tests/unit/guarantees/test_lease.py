@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Load, Rate, Stores, System, Volume, create_tables, stores_in_memory
-from holdfast.errors import (
+from holdfast import Component, Load, Rate, Stores, System, Volume, create_tables, open_memory_stores
+from holdfast.core.errors import (
     AccessRefused,
     ComponentRefused,
     ConditionFailed,
@@ -19,9 +19,9 @@ from holdfast.errors import (
     RetryLater,
 )
 from holdfast.guarantees import LEASES, HeldLease, Lease
-from holdfast.guarantees.lease import LeaseItem, renewing
+from holdfast.guarantees.resilience.lease import LeaseItem, keep_renewed
 from holdfast.operations.tables import Operation, PutItem
-from holdfast.reports.design_check import check_design
+from holdfast.reports.design.design_check import check_design
 from tests.unit.guarantees.once_records import HandClock, LosingAnswers
 
 SHORT_S = 0.15
@@ -42,7 +42,7 @@ SYSTEM = System(
 def told(story: Callable[[Stores, HandClock], Coroutine[Any, Any, None]]) -> None:
     async def on_stores() -> None:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, [LEASES])
             await story(stores, clock)
 
@@ -70,7 +70,7 @@ def test_it_is_renewed_while_the_block_runs() -> None:
             if renewals == 5:
                 enough.set()
 
-        async with leases.held(stores, "sweeper"):
+        async with leases.hold(stores, "sweeper"):
             stores.observe(heard)
             await enough.wait()
             with pytest.raises(InProgress):
@@ -84,7 +84,7 @@ def test_a_block_whose_lease_is_lost_is_cancelled() -> None:
         begun = asyncio.Event()
 
         async def swept() -> None:
-            async with leases.held(stores, "sweeper"):
+            async with leases.hold(stores, "sweeper"):
                 begun.set()
                 await asyncio.Event().wait()
 
@@ -104,7 +104,7 @@ def test_a_block_that_somebody_else_cancels_is_cancelled() -> None:
         begun = asyncio.Event()
 
         async def swept() -> None:
-            async with leases.held(stores, "sweeper"):
+            async with leases.hold(stores, "sweeper"):
                 begun.set()
                 await asyncio.Event().wait()
 
@@ -130,7 +130,7 @@ def test_a_renewal_that_fails_once_is_made_up_for() -> None:
             if len(tries) == 6:
                 enough.set()
 
-        async with renewing(renew, SHORT_S):
+        async with keep_renewed(renew, SHORT_S):
             await enough.wait()
 
     told(story)
@@ -142,7 +142,7 @@ def test_a_lease_whose_renewal_fails_for_its_whole_time_is_lost() -> None:
             raise RetryLater("busy")
 
         async def kept() -> None:
-            async with renewing(renew, SHORT_S):
+            async with keep_renewed(renew, SHORT_S):
                 await asyncio.Event().wait()
 
         with pytest.raises(LeaseLost, match="busy"):
@@ -201,7 +201,7 @@ def test_work_does_not_go_on_under_a_lease_that_nobody_renews_any_more(
 ) -> None:
     async def story() -> None:
         with pytest.raises(LeaseLost, match="could not be renewed"):
-            async with renewing(renew, SHORT_S):
+            async with keep_renewed(renew, SHORT_S):
                 await asyncio.Event().wait()
 
     asyncio.run(story())
@@ -209,7 +209,7 @@ def test_work_does_not_go_on_under_a_lease_that_nobody_renews_any_more(
 
 def test_a_component_holds_a_lease_with_its_patterns_and_not_without() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
-        async with leases.held(stores.for_component("sweeper"), "sweeper"):
+        async with leases.hold(stores.for_component("sweeper"), "sweeper"):
             pass
         with pytest.raises(ComponentRefused):
             await leases.take(stores.for_component("onlooker"), "sweeper")
@@ -229,7 +229,7 @@ def test_a_record_of_a_lease_is_never_removed_by_a_lifetime() -> None:
 
 
 async def _created_twice() -> None:
-    async with stores_in_memory() as stores:
+    async with open_memory_stores() as stores:
         await create_tables(stores, [LEASES])
         record = LeaseItem(name="x", holder="h", token=1, until=0)
         for _ in range(2):

@@ -11,10 +11,10 @@ import pytest
 
 from holdfast import create_tables, open_stores
 from holdfast.cli.app import main
-from holdfast.guarantees.migration import MIGRATIONS
+from holdfast.guarantees.table_migration import MIGRATIONS
 from holdfast.operations.tables import PutItem
-from skymarshal.examples import assignment
-from skymarshal.model import CrewAssignment, crew_roster
+from skymarshal.model.entities import CrewAssignment, crew_roster
+from skymarshal.model.examples import crew_assignment
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def roster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def filled() -> None:
         async with open_stores() as stores:
             await create_tables(stores, [crew_roster, MIGRATIONS])
-            await stores.run(CrewAssignment.put(assignment()))
+            await stores.run(CrewAssignment.put(crew_assignment()))
 
     asyncio.run(filled())
 
@@ -63,7 +63,7 @@ def test_without_a_name_the_migrations_are_listed_and_none_is_run(capsys: pytest
     for _ in range(2):
         assert migrate() == 0
         told = capsys.readouterr().out
-        assert "crew-roster-v2: CrewRoster → CrewRoster_v2, not begun" in told
+        assert "crew-roster-v2: CrewRoster → CrewRoster_v2, not started" in told
         assert "`holdfast migrate skymarshal NAME`" in told
 
 
@@ -77,22 +77,22 @@ def test_a_plan_with_obstacles_names_them_and_ends_with_1(capsys: pytest.Capture
     assert "roster_id = R-bad" in capsys.readouterr().out
     assert migrate("crew-roster-v2") == 1
     refusal = capsys.readouterr().err
-    assert refusal.startswith("holdfast: The migration crew-roster-v2 cannot begin, and nothing was written")
+    assert refusal.startswith("holdfast: The migration crew-roster-v2 cannot start, and nothing was written")
     assert refusal.count("\n") == 1
 
 
 def test_removal_before_the_switch_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert migrate("crew-roster-v2", "--remove") == 1
-    assert "switch first, then remove" in capsys.readouterr().err
+    assert "Switch first, then remove" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--plan", "--remove"), "exclude each other"),
-        (("--force",), "--force belongs to --remove"),
-        (("--remove",), "needs the migration's NAME"),
-        (("--until", "switch"), "needs the migration's NAME"),
+        (("--force",), "--force needs --remove"),
+        (("--remove",), "need the NAME of a migration"),
+        (("--until", "switch"), "need the NAME of a migration"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(
@@ -104,4 +104,4 @@ def test_options_that_exclude_each_other_are_refused(
 
 def test_an_unknown_migration_is_told_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert migrate("nope") == 1
-    assert "There is no migration 'nope': skymarshal has crew-roster-v2." in capsys.readouterr().err
+    assert "Unknown migration 'nope': skymarshal has crew-roster-v2." in capsys.readouterr().err

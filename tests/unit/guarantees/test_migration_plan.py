@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Stores, create_tables, describe
-from holdfast.errors import DeclarationError, NotFound
-from holdfast.guarantees.migration import MIGRATIONS, migrate, plan, status
+from holdfast import Stores, create_tables, describe_table
+from holdfast.core.errors import DeclarationError, NotFound
+from holdfast.guarantees.table_migration import MIGRATIONS, get_status, migrate, plan_migration
 from tests.unit.guarantees.harbour import (
     MOORINGS,
     PACE,
@@ -25,7 +25,7 @@ from tests.unit.guarantees.harbour import (
 def test_rows_that_would_have_one_new_key_are_reported_and_refused() -> None:
     async def story(stores: Stores) -> None:
         await stores.run(Berth.put(Berth(berth="twin", ship="s1", day="mon")))
-        found = await plan(MOORINGS, stores)
+        found = await plan_migration(MOORINGS, stores)
 
         assert (found.rows, found.collision_count, found.is_possible) == (11, 1, False)
         [collision] = found.collisions
@@ -34,8 +34,8 @@ def test_rows_that_would_have_one_new_key_are_reported_and_refused() -> None:
         assert "berth = twin" in collision
         with pytest.raises(DeclarationError, match="1 new keys belong to several rows"):
             await migrate(MOORINGS, stores, pace=PACE)
-        assert await describe(stores, moorings) is None
-        assert (await status(MOORINGS, stores)).phase is None
+        assert await describe_table(stores, moorings) is None
+        assert (await get_status(MOORINGS, stores)).phase is None
 
     in_harbour(story)
 
@@ -44,7 +44,7 @@ def test_what_a_simpler_key_would_lose_is_told() -> None:
     async def story(stores: Stores) -> None:
         for day in ("tue", "wed"):
             await stores.run(Berth.put(Berth(berth=f"b-{day}", ship="s1", day=day)))
-        found = await plan(MOORINGS, stores)
+        found = await plan_migration(MOORINGS, stores)
 
         assert (found.plain_key, found.plain_key_lost, found.is_possible) == ("ship", 2, True)
 
@@ -54,11 +54,11 @@ def test_what_a_simpler_key_would_lose_is_told() -> None:
 def test_rows_that_the_transformation_refuses_are_reported_with_the_reason() -> None:
     async def story(stores: Stores) -> None:
         await stores.run(Berth.put(Berth(berth="b-ghost", ship="ghost", day="mon")))
-        found = await plan(MOORINGS, stores)
+        found = await plan_migration(MOORINGS, stores)
 
         assert found.unmovable_count == 1
         assert "berth = b-ghost of Berth cannot be moved: ValueError: no such ship" in found.unmovable[0]
-        assert "mend them" in found.obstacles()
+        assert "fix them" in found.format_obstacles()
 
     in_harbour(story)
 
@@ -67,12 +67,12 @@ def test_rows_of_the_target_that_are_not_of_the_source_are_not_silently_deleted(
     async def story(stores: Stores) -> None:
         await create_tables(stores, [moorings])
         await stores.run(Mooring.put(mooring_of(some_berths(1)[0])))
-        assert (await plan(MOORINGS, stores)).is_possible
+        assert (await plan_migration(MOORINGS, stores)).is_possible
         await stores.run(Mooring.put(Mooring(ship="foreign", day="mon", berth="?")))
 
-        found = await plan(MOORINGS, stores)
+        found = await plan_migration(MOORINGS, stores)
         assert (found.target_rows, found.strangers) == (2, ["ship = foreign, day = mon"])
-        with pytest.raises(DeclarationError, match="rows that no row of the source gives"):
+        with pytest.raises(DeclarationError, match="rows that no source row produces"):
             await migrate(MOORINGS, stores, pace=PACE)
 
     in_harbour(story)
@@ -84,7 +84,7 @@ def test_a_source_that_is_not_there_is_told() -> None:
 
         await stores.tables.run(DeleteTable("Berths"))
         with pytest.raises(NotFound, match="no table Berths to migrate from"):
-            await plan(MOORINGS, stores)
+            await plan_migration(MOORINGS, stores)
 
     in_harbour(story)
 

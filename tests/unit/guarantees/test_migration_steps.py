@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, stores_in_memory
-from holdfast.clock import RunClock
-from holdfast.errors import Conflict, DeclarationError, LeaseLost, RetryLater
+from holdfast import Stores, create_tables, open_memory_stores
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import Conflict, DeclarationError, LeaseLost, RetryLater
 from holdfast.guarantees import MIGRATIONS, MigrationState, Phase
-from holdfast.guarantees.migration import Pace, Step, migrate, remove, status
-from holdfast.guarantees.migration.changes import Changes
-from holdfast.guarantees.migration.comparing import compare
-from holdfast.guarantees.migration.copying import Copier
-from holdfast.guarantees.migration.lease import Lease, taken
-from holdfast.guarantees.migration.rows import digest, read_page
-from holdfast.guarantees.migration.running import Run
-from holdfast.model import Check
+from holdfast.guarantees.table_migration import MigrationStep, Pace, get_status, migrate, remove_source
+from holdfast.guarantees.table_migration.change_stream import ChangeStream
+from holdfast.guarantees.table_migration.comparison import compare
+from holdfast.guarantees.table_migration.copier import Copier
+from holdfast.guarantees.table_migration.lease import MigrationLease, take_lease
+from holdfast.guarantees.table_migration.rows import compute_digest, read_page
+from holdfast.guarantees.table_migration.runner import MigrationRun
+from holdfast.model import ConditionCheck
 from holdfast.operations import tables as requests
 from tests.unit.guarantees.harbour import (
     MOORINGS,
@@ -43,13 +43,13 @@ CHANGED = OLD.model_copy(update={"note": "changed", "version": 2})
 MOVED = OLD.model_copy(update={"day": "tue", "version": 2})
 
 
-# --- the backfill ------------------------------------------------------------------------------------------------
+# --- the backfill -------------------------------------------------------------------------------------------
 
 
 class _Unconditional(Copier[Berth, Mooring]):
     """The planted bug: rows are put as they were read, whatever has happened since."""
 
-    def _creation(self, row: Any) -> tuple[Any, ...]:
+    def _build_creation(self, row: Any) -> tuple[Any, ...]:
         return (Mooring.put(row.target),)
 
 
@@ -64,12 +64,12 @@ def test_a_row_read_before_a_change_and_written_after_it_does_not_win(
     copier: type[Copier[Berth, Mooring]], now: Berth | None
 ) -> None:
     async def story(stores: Stores) -> None:
-        await migrate(MOORINGS, stores, until=Step.PREPARE, pace=PACE)
-        lease = await taken(stores, NAME, 5)
+        await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
+        lease = await take_lease(stores, NAME, 5)
         copying = copier(MOORINGS, lease, 4)
         page = await read_page(stores, Berth)
         await (cast_off(stores, OLD) if now is None else moor(stores, now))
-        await Changes(MOORINGS, lease, 0.0).drain(copying.follow)
+        await ChangeStream(MOORINGS, lease, 0.0).drain(copying.copy_changed)
         await copying.fill(page.items or [])
 
         wanted = {} if now is None else {OLD.berth: mooring_of(now)}
@@ -82,7 +82,7 @@ def test_a_row_read_before_a_change_and_written_after_it_does_not_win(
 
 def test_the_stream_takes_a_row_from_its_old_key_and_leaves_the_key_to_its_next_owner() -> None:
     async def story(stores: Stores) -> None:
-        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        await migrate(MOORINGS, stores, until=MigrationStep.BACKFILL, pace=PACE)
         first, second = some_berths(2)
         # The first gives its mooring to the second, and is then told of once more.
         await moor(stores, first.model_copy(update={"day": "tue", "version": 2}))
@@ -92,7 +92,7 @@ def test_the_stream_takes_a_row_from_its_old_key_and_leaves_the_key_to_its_next_
 
         found = await moored(stores)
         assert (found["b0"].day, found["b1"].ship, found["b1"].day) == ("tue", "s0", "mon")
-        assert (await status(MOORINGS, stores)).rows == 2
+        assert (await get_status(MOORINGS, stores)).rows == 2
 
     in_harbour(story, rows=2)
 
@@ -109,19 +109,19 @@ def test_what_the_source_does_not_declare_is_not_lost_on_the_way() -> None:
     in_harbour(story, rows=0)
 
 
-# --- the verification --------------------------------------------------------------------------------------------
+# --- the verification ---------------------------------------------------------------------------------------
 
 
 class _Deaf(Copier[Berth, Mooring]):
     """The planted bug: the stream is read, and nothing is done about it."""
 
-    async def follow(self, changed: Any) -> None:
+    async def copy_changed(self, changed: Any) -> None:
         return None
 
 
 def test_what_differs_is_found_by_counts_and_checksums_and_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(stores: Stores) -> None:
-        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        await migrate(MOORINGS, stores, until=MigrationStep.BACKFILL, pace=PACE)
         missing, different, *_ = some_berths(2)
         await stores.run(Mooring.of(missing.ship).delete(missing.day))
         await stores.run(Mooring.put(mooring_of(different).model_copy(update={"note": "scratched"})))
@@ -133,7 +133,7 @@ def test_what_differs_is_found_by_counts_and_checksums_and_repaired(monkeypatch:
         assert found.source.checksum != found.target.checksum
         await migrate(MOORINGS, stores, pace=PACE)
         assert (await compare(MOORINGS, stores)).is_equal
-        assert (await status(MOORINGS, stores)).repaired == 3
+        assert (await get_status(MOORINGS, stores)).repaired == 3
 
     in_harbour(story)
 
@@ -142,19 +142,19 @@ def test_a_stream_that_is_not_applied_is_made_up_for_by_the_verification_and_not
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(stores: Stores) -> None:
-        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        await migrate(MOORINGS, stores, until=MigrationStep.BACKFILL, pace=PACE)
         await cast_off(stores, OLD)
         with monkeypatch.context() as deaf:
-            deaf.setattr(Copier, "follow", _Deaf.follow)
-            await migrate(MOORINGS, stores, until=Step.VERIFY, pace=PACE)
+            deaf.setattr(Copier, "copy_changed", _Deaf.copy_changed)
+            await migrate(MOORINGS, stores, until=MigrationStep.VERIFY, pace=PACE)
         assert len(await moored(stores)) == 9, "what is too many is deleted"
 
         await moor(stores, OLD)
         with monkeypatch.context() as deaf:
-            deaf.setattr(Copier, "follow", _Deaf.follow)
+            deaf.setattr(Copier, "copy_changed", _Deaf.copy_changed)
             with pytest.raises(Conflict, match="Both tables still differ in 1 rows"):
                 await migrate(MOORINGS, stores, pace=PACE)
-        assert (await status(MOORINGS, stores)).phase is Phase.VERIFIED, "writers are let in again"
+        assert (await get_status(MOORINGS, stores)).phase is Phase.VERIFIED, "writers are let in again"
         await moor(stores, CHANGED)
 
     in_harbour(story)
@@ -164,13 +164,13 @@ def test_changes_that_the_stream_has_forgotten_are_found_by_the_verification(tmp
     clock = RunClock(tmp_path / "clock", start=1_800_000_000.0)
 
     async def story() -> None:
-        async with stores_in_memory(clock=clock) as stores:
+        async with open_memory_stores(clock=clock) as stores:
             await create_tables(stores, [berths, MIGRATIONS])
             for berth in some_berths(3):
                 await stores.run(Berth.put(berth))
-            await migrate(MOORINGS, stores, until=Step.PREPARE, pace=PACE)
+            await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
             await moor(stores, some_berths(3)[2].model_copy(update={"version": 2}))
-            await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+            await migrate(MOORINGS, stores, until=MigrationStep.BACKFILL, pace=PACE)
             await moor(stores, CHANGED)
             clock.advance(25 * 3600)
             await cast_off(stores, some_berths(2)[1])
@@ -185,7 +185,7 @@ def test_changes_that_the_stream_has_forgotten_are_found_by_the_verification(tmp
 
 def test_rows_that_have_come_to_collide_since_the_plan_stop_the_switch() -> None:
     async def story(stores: Stores) -> None:
-        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        await migrate(MOORINGS, stores, until=MigrationStep.BACKFILL, pace=PACE)
         await moor(stores, Berth(berth="twin", ship="s1", day="mon"))
 
         with pytest.raises(DeclarationError, match="since the plan"):
@@ -210,7 +210,7 @@ def test_a_stream_without_both_images_is_refused() -> None:
 
 def test_the_digest_of_an_item_does_not_depend_on_the_order_of_its_attributes_and_tells_types_apart() -> None:
     one: dict[str, Any] = {"a": 1, "b": [True, None, b"x"], "c": frozenset({"x", "y"})}
-    assert digest(one) == digest(dict(reversed(one.items())))
+    assert compute_digest(one) == compute_digest(dict(reversed(one.items())))
     variants: list[Any] = [
         "1",
         1,
@@ -223,37 +223,37 @@ def test_the_digest_of_an_item_does_not_depend_on_the_order_of_its_attributes_an
         {"a": 1},
         ["N", "1"],
     ]
-    assert len({digest({"a": variant}) for variant in variants}) == len(variants)
+    assert len({compute_digest({"a": variant}) for variant in variants}) == len(variants)
 
 
-# --- the lease ---------------------------------------------------------------------------------------------------
+# --- the lease ----------------------------------------------------------------------------------------------
 
 
-class _Careless(Lease):
+class _Careless(MigrationLease):
     """The planted bug: nobody looks whether the lease is still held."""
 
-    def check(self) -> Check[Any]:
-        return MigrationState.of("another").check().when(MigrationState.phase.missing())
+    def check(self) -> ConditionCheck[Any]:
+        return MigrationState.of("another").check().when(MigrationState.phase.not_exists())
 
 
-@pytest.fixture(params=[Lease, _Careless], ids=["as it is", "unchecked"])
-def lease_class(request: pytest.FixtureRequest) -> type[Lease]:
+@pytest.fixture(params=[MigrationLease, _Careless], ids=["as it is", "unchecked"])
+def lease_class(request: pytest.FixtureRequest) -> type[MigrationLease]:
     return request.param  # type: ignore[no-any-return]
 
 
 @pytest.mark.proves("SM-X20")
 def test_a_process_that_slept_through_the_loss_of_its_lease_brings_nothing_back(
-    lease_class: type[Lease],
+    lease_class: type[MigrationLease],
 ) -> None:
     async def story(stores: Stores) -> None:
-        await migrate(MOORINGS, stores, until=Step.PREPARE, pace=PACE)
-        lost = await taken(stores, NAME, 0.0)
+        await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
+        lost = await take_lease(stores, NAME, 0.0)
         asleep = Copier(MOORINGS, lease_class(stores, lost.work, 5), 4)
         page = await read_page(stores, Berth)
         await migrate(MOORINGS, stores, pace=PACE)
         await cast_off(stores, OLD)  # by now from the target; the old row lies where it was
 
-        if lease_class is Lease:
+        if lease_class is MigrationLease:
             with pytest.raises(LeaseLost, match="Another process has taken over"):
                 await asleep.fill(page.items or [])
         else:
@@ -266,7 +266,7 @@ def test_a_process_that_slept_through_the_loss_of_its_lease_brings_nothing_back(
 
 def test_of_two_processes_one_runs_and_the_other_says_so() -> None:
     async def story(stores: Stores) -> None:
-        held = await taken(stores, NAME, 60)
+        held = await take_lease(stores, NAME, 60)
         with pytest.raises(RetryLater, match="being run by another process"):
             await migrate(MOORINGS, stores, pace=PACE, wait=False)
         await held.release()
@@ -286,12 +286,12 @@ def test_a_process_whose_lease_is_taken_again_and_again_ends_it_right() -> None:
 
         async def thief() -> None:
             for _ in range(20):
-                await taken(stores, NAME, 0.0)
+                await take_lease(stores, NAME, 0.0)
                 await asyncio.sleep(random.uniform(0, 0.02))
 
         async with asyncio.TaskGroup() as group:
             group.create_task(thief())
-            while (await status(MOORINGS, stores)).phase is not Phase.SWITCHED:
+            while (await get_status(MOORINGS, stores)).phase is not Phase.SWITCHED:
                 try:
                     await migrate(MOORINGS, stores, pace=hasty)
                 except LeaseLost:
@@ -302,14 +302,14 @@ def test_a_process_whose_lease_is_taken_again_and_again_ends_it_right() -> None:
     in_harbour(story, rows=40)
 
 
-# --- the switch --------------------------------------------------------------------------------------------------
+# --- the switch ---------------------------------------------------------------------------------------------
 
 
 async def _held(stores: Stores, seconds: float) -> MigrationState:
     """A switch whose process died while writers wait for it."""
-    await migrate(MOORINGS, stores, until=Step.VERIFY, pace=PACE)
+    await migrate(MOORINGS, stores, until=MigrationStep.VERIFY, pace=PACE)
     until = datetime.fromtimestamp(stores.clock.now() + seconds, UTC)
-    state = await MOORINGS.current(stores)
+    state = await MOORINGS.load_state(stores)
     assert state is not None
     held = state.model_copy(update={"phase": Phase.SWITCHING, "hold": "h", "hold_until": until})
     await stores.run(MigrationState.put(held))
@@ -338,7 +338,7 @@ def test_writers_do_not_wait_longer_than_the_hold_for_a_switch_whose_process_die
         await _held(stores, -1)
         await moor(stores, CHANGED)
         assert await stores.run(Berth.of("b0").get()) == CHANGED
-        assert (await status(MOORINGS, stores)).phase is Phase.VERIFIED
+        assert (await get_status(MOORINGS, stores)).phase is Phase.VERIFIED
 
         assert (await migrate(MOORINGS, stores, pace=PACE)).phase is Phase.SWITCHED
         assert (await moored(stores))["b0"] == mooring_of(CHANGED)
@@ -358,20 +358,20 @@ def test_a_switch_whose_hold_was_lifted_does_not_happen_and_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A writer got in while the tables were compared: what it wrote must not be left behind."""
-    original = Run._still_and_equal
+    original = MigrationRun._compare_for_switch
     lifted: list[MigrationState] = []
 
-    async def slow(run: Run[Any, Any]) -> Any:
+    async def slow(run: MigrationRun[Any, Any]) -> Any:
         comparison = await original(run)
         if not lifted:
-            state = await MOORINGS.current(run._stores)
+            state = await MOORINGS.load_state(run._stores)
             assert state is not None
-            await run._stores.run(MOORINGS.lift(state))
+            await run._stores.run(MOORINGS.lift_hold(state))
             lifted.append(state)
             await moor(run._stores, CHANGED)
         return comparison
 
-    monkeypatch.setattr(Run, "_still_and_equal", slow)
+    monkeypatch.setattr(MigrationRun, "_compare_for_switch", slow)
 
     async def story(stores: Stores) -> None:
         assert (await migrate(MOORINGS, stores, pace=PACE)).phase is Phase.SWITCHED
@@ -384,8 +384,8 @@ def test_a_switch_whose_hold_was_lifted_does_not_happen_and_is_tried_again(
 @pytest.mark.parametrize("has_fence", [True, False], ids=["as it is", "without a fence"])
 def test_a_writer_that_looked_before_the_switch_and_writes_after_it_is_not_lost(has_fence: bool) -> None:
     async def story(stores: Stores) -> None:
-        await migrate(MOORINGS, stores, until=Step.VERIFY, pace=PACE)
-        state = await MOORINGS.current(stores)
+        await migrate(MOORINGS, stores, until=MigrationStep.VERIFY, pace=PACE)
+        state = await MOORINGS.load_state(stores)
         await migrate(MOORINGS, stores, pace=PACE)
         looks = iter([state])
 
@@ -408,6 +408,6 @@ def test_a_writer_that_looked_before_the_switch_and_writes_after_it_is_not_lost(
         assert has_arrived == has_fence, "the checker must notice the planted bug"
         if not has_fence:
             with pytest.raises(Conflict, match="berth = b0"):
-                await remove(MOORINGS, stores)
+                await remove_source(MOORINGS, stores)
 
     in_harbour(story)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Attr, Key, Rate, Stores, Table, as_written, attr, create_tables, stores_in_memory
-from holdfast.errors import (
+from holdfast import Attr, Key, Rate, Stores, Table, attr, create_tables, keep_names, open_memory_stores
+from holdfast.core.errors import (
     ComponentRefused,
     DeclarationError,
     InProgress,
@@ -20,10 +20,10 @@ from holdfast.errors import (
     RetryLater,
     StoreUnreachable,
 )
-from holdfast.guarantees import Claim, Done, Once, OnceRecord, OnceStatus, fingerprint
-from holdfast.guarantees.once.record import key_text, whole_second
+from holdfast.guarantees import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
+from holdfast.guarantees.idempotency.record import format_key, truncate_to_second
 from holdfast.operations.tables import Operation, PutItem, TransactWriteItems
-from holdfast.reports.design_check import check_design
+from holdfast.reports.design.design_check import check_design
 from tests.unit.guarantees.once_records import (
     LEASE_S,
     LIFETIME_S,
@@ -54,14 +54,14 @@ Story = Callable[[Stores, HandClock], Coroutine[Any, Any, None]]
 def told(story: Story) -> None:
     async def on_stores() -> None:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, [events, counters])
             await story(stores, clock)
 
     asyncio.run(on_stores())
 
 
-# --- as a function and as a decorator -----------------------------------------------------------------------------
+# --- as a function and as a decorator -----------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-41")
@@ -73,7 +73,7 @@ def test_an_effect_asked_for_many_times_at_once_happens_once() -> None:
         answers = await asyncio.gather(
             *(once.do(stores, event(), effect) for _ in range(20)), return_exceptions=True
         )
-        assert {type(each) for each in answers} <= {Done, InProgress}
+        assert {type(each) for each in answers} <= {Completion, InProgress}
         assert await counted(stores) == 1
         assert (await once.do(stores, event(), effect)).result == "counted"
         assert await counted(stores) == 1
@@ -94,7 +94,7 @@ def test_what_an_effect_returns_is_its_result() -> None:
 
 
 def test_a_decorated_function_runs_once_per_record() -> None:
-    @once.applied(lambda id, text: event(id, fingerprint(text)))
+    @once.wraps(lambda id, text: event(id, fingerprint(text)))
     async def handle(stores: Stores, claim: Claim[EventRecord], id: str, text: str) -> object:
         await claim.complete(count(id), result=len(text))
         return None
@@ -154,7 +154,7 @@ def test_an_effect_that_is_cancelled_is_given_back() -> None:
     told(story)
 
 
-# --- a lease that is yours to set ----------------------------------------------------------------------------------
+# --- a lease that is yours to set ---------------------------------------------------------------------------
 
 
 def test_a_worker_that_is_gone_blocks_for_its_lease_and_no_longer() -> None:
@@ -262,7 +262,7 @@ def test_a_claim_that_was_given_back_is_not_renewed_any_more() -> None:
         claim = await claimed(stores)
         await claim.release()
         await claim.renew()
-        with pytest.raises(InvalidRequest, match="given back"):
+        with pytest.raises(InvalidRequest, match="released"):
             await claim.complete()
         assert (await claimed(stores)).record.attempts == 2
 
@@ -272,7 +272,7 @@ def test_a_claim_that_was_given_back_is_not_renewed_any_more() -> None:
 def test_an_end_given_with_what_is_kept_does_not_end_the_lease() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         claim = await claimed(stores)
-        await claim.keep(expires_at=whole_second(clock.now() - 5), note="mine")
+        await claim.save(expires_at=truncate_to_second(clock.now() - 5), note="mine")
         with pytest.raises(InProgress):
             await once.claim(stores, event())
         await claim.renew()
@@ -283,7 +283,7 @@ def test_an_end_given_with_what_is_kept_does_not_end_the_lease() -> None:
     told(story)
 
 
-# --- answers that are lost -----------------------------------------------------------------------------------------
+# --- answers that are lost ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fate", ["done", "not done"])
@@ -323,7 +323,7 @@ def test_a_renewal_that_arrives_late_undoes_nothing() -> None:
             await claim.renew()
         engine.is_lost = lambda operation: None
         del engine.withheld[1:]
-        await claim.intend(5)
+        await claim.record_intent(5)
         intended = claim.record
         with pytest.raises(Exception, match="conditional request failed"):
             await engine.arrive()
@@ -348,7 +348,7 @@ def test_a_renewal_that_came_through_after_all_does_not_cost_the_claim() -> None
     told(story)
 
 
-# --- what is declared ----------------------------------------------------------------------------------------------
+# --- what is declared ---------------------------------------------------------------------------------------
 
 
 def test_a_component_works_with_the_patterns_of_once_and_not_without() -> None:
@@ -376,7 +376,7 @@ def test_patterns_have_ids_purposes_and_names_of_their_own() -> None:
 
 
 def test_a_table_that_does_not_end_lives_by_expires_at_is_refused() -> None:
-    class Endless(OnceRecord, table=Table("Endless", "id", names=as_written)):
+    class Endless(OnceRecord, table=Table("Endless", "id", naming=keep_names)):
         id: Attr[str] = attr()
         of = Key(id)
 
@@ -426,7 +426,7 @@ def test_a_payload_that_json_cannot_tell_apart_is_refused(payload: Any) -> None:
 
 
 def test_the_entity_says_how_long_its_records_are_kept() -> None:
-    class Kept(OnceRecord, table=Table("Kept", "id", ttl="expires_at", names=as_written)):
+    class Kept(OnceRecord, table=Table("Kept", "id", ttl="expires_at", naming=keep_names)):
         id: Attr[str] = attr()
         of = Key(id)
 
@@ -438,12 +438,12 @@ def test_the_entity_says_how_long_its_records_are_kept() -> None:
 
 
 def test_no_two_keys_have_the_same_text() -> None:
-    class Pair(OnceRecord, table=Table("Pairs", "one", "two", ttl="expires_at", names=as_written)):
+    class Pair(OnceRecord, table=Table("Pairs", "one", "two", ttl="expires_at", naming=keep_names)):
         one: Attr[str] = attr()
         two: Attr[str] = attr()
         of = Key(one, two)
 
     pairs = [("a#b", "c"), ("a", "b#c"), ("a%23b", "c"), ("a", "b")]
-    texts = [key_text(Pair(one=one, two=two, payload_sha256=PAYLOAD)) for one, two in pairs]
+    texts = [format_key(Pair(one=one, two=two, payload_sha256=PAYLOAD)) for one, two in pairs]
     assert len(set(texts)) == len(pairs)
-    assert (texts[-1], key_text(event("evt#1"))) == ("a#b", "evt#1")
+    assert (texts[-1], format_key(event("evt#1"))) == ("a#b", "evt#1")

@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from holdfast import Rate, Stores, create_tables, stores_in_memory
-from holdfast.errors import (
+from holdfast import Rate, Stores, create_tables, open_memory_stores
+from holdfast.core.errors import (
     AccessRefused,
     CircuitOpen,
     DeclarationError,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
     InProgress,
     InvalidRequest,
-    PartyFailed,
-    PartyRefused,
     RateLimited,
     RequestRefused,
     StoreUnreachable,
     Throttled,
     TransactionCancelled,
 )
-from holdfast.guarantees import BREAKERS, Breaker, Claim, Done, OnceStatus
-from holdfast.guarantees.once.record import whole_second
+from holdfast.guarantees import BREAKERS, Breaker, Claim, Completion, OnceStatus
+from holdfast.guarantees.idempotency.record import truncate_to_second
 from holdfast.operations.tables import Operation
 from tests.sweeping import rest
 from tests.unit.guarantees.once_records import (
@@ -73,7 +73,7 @@ class Party:
 def told(story: Story) -> None:
     async def on_stores() -> None:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, [events, counters])
             await story(stores.for_component("worker"), clock, Party())
 
@@ -82,14 +82,14 @@ def told(story: Story) -> None:
 
 async def sent(
     stores: Stores, party: Party, id: str = "evt-1", record: EventRecord | None = None, **more: Any
-) -> Done[EventRecord]:
+) -> Completion[EventRecord]:
     options: dict[str, Any] = {
         "act": party.send,
         "look_up": party.look_up,
         "act_s": ACT_S,
         "writes": lambda outcome: [count("hits")],
     }
-    return await once.outside(stores, record or event(id), **(options | more))
+    return await once.call_external(stores, record or event(id), **(options | more))
 
 
 async def kept_of(stores: Stores) -> EventRecord:
@@ -134,7 +134,7 @@ def test_the_intent_is_recorded_before_the_party_is_asked() -> None:
 @pytest.mark.parametrize(
     "failure",
     [
-        PartyFailed("502 after all", may_be_done=True),
+        ExternalServiceFailed("502 after all", may_be_done=True),
         ConnectionResetError(),
         ValueError("no JSON"),
         TimeoutError(),
@@ -163,13 +163,13 @@ def test_what_may_be_done_is_looked_up_after_the_deadline_and_not_repeated(failu
 
 def test_it_is_told_to_come_again_after_the_deadline() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        party.fails = PartyFailed("502", may_be_done=True, retry_after_s=3)
-        with pytest.raises(PartyFailed) as failed:
+        party.fails = ExternalServiceFailed("502", may_be_done=True, retry_after_s=3)
+        with pytest.raises(ExternalServiceFailed) as failed:
             await sent(stores, party)
         assert failed.value.may_be_done
         assert failed.value.retry_after_s == pytest.approx(ACT_S, abs=0.01)
-        party.fails = PartyFailed("502", may_be_done=True, retry_after_s=300)
-        with pytest.raises(PartyFailed) as failed:
+        party.fails = ExternalServiceFailed("502", may_be_done=True, retry_after_s=300)
+        with pytest.raises(ExternalServiceFailed) as failed:
             await sent(stores, party, "evt-2")
         assert failed.value.retry_after_s == 300
 
@@ -182,7 +182,7 @@ def test_a_party_that_does_not_answer_is_given_up_before_the_deadline() -> None:
             party.ledger.append(key)
             await asyncio.Event().wait()
 
-        with pytest.raises(PartyFailed, match="no answer in time") as failed:
+        with pytest.raises(ExternalServiceFailed, match="no answer in time") as failed:
             await sent(stores, party, act=hang, act_s=0.1)
         assert failed.value.may_be_done
         clock.advance(0.1)
@@ -195,7 +195,7 @@ def test_a_party_that_does_not_answer_is_given_up_before_the_deadline() -> None:
 def test_a_worker_that_died_in_the_act_is_waited_for_and_looked_up() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
         dead = await claimed(stores)
-        await dead.intend(ACT_S)
+        await dead.record_intent(ACT_S)
         await party.send("evt-1")
 
         clock.advance(ACT_S)
@@ -211,7 +211,7 @@ def test_a_worker_that_died_in_the_act_is_waited_for_and_looked_up() -> None:
 
 def test_a_worker_that_died_before_the_act_is_looked_up_and_it_is_done() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        await (await claimed(stores)).intend(ACT_S)
+        await (await claimed(stores)).record_intent(ACT_S)
         clock.advance(LEASE_S)
         await sent(stores, party)
         assert (party.ledger, party.looked_up) == (["evt-1"], ["evt-1"])
@@ -244,7 +244,7 @@ def test_a_late_worker_cannot_record_what_another_has() -> None:
 @pytest.mark.parametrize(
     "refusal",
     [
-        PartyFailed("429", may_be_done=False, retry_after_s=2),
+        ExternalServiceFailed("429", may_be_done=False, retry_after_s=2),
         CircuitOpen("open", retry_after_s=2),
         RateLimited("full", retry_after_s=2),
     ],
@@ -262,13 +262,13 @@ def test_a_refusal_for_now_may_be_repeated_at_once(refusal: Exception) -> None:
     told(story)
 
 
-# --- refused for good ------------------------------------------------------------------------------------------------
+# --- refused for good ---------------------------------------------------------------------------------------
 
 
 def test_a_refusal_for_good_is_told_again_and_the_party_not_asked_again() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        party.refuses = PartyRefused("UnknownAddress", "there is no jane@example.com")
-        with pytest.raises(PartyRefused):
+        party.refuses = ExternalServiceRefused("UnknownAddress", "there is no jane@example.com")
+        with pytest.raises(ExternalServiceRefused):
             await sent(stores, party)
         record = await kept_of(stores)
         assert (record.status, record.error) == (OnceStatus.FAILED, "PartyRefused (UnknownAddress)")
@@ -277,7 +277,7 @@ def test_a_refusal_for_good_is_told_again_and_the_party_not_asked_again() -> Non
         party.refuses = None
         for _ in range(3):
             clock.advance(LEASE_S)
-            with pytest.raises(PartyRefused, match="not asked again") as again:
+            with pytest.raises(ExternalServiceRefused, match="not called again") as again:
                 await sent(stores, party)
             assert again.value.code == "UnknownAddress"
         assert (party.ledger, party.looked_up) == ([], [])
@@ -287,8 +287,8 @@ def test_a_refusal_for_good_is_told_again_and_the_party_not_asked_again() -> Non
 
 def test_what_was_refused_for_good_is_done_once_it_is_reopened() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        party.refuses = PartyRefused("NoCredit", "declined")
-        with pytest.raises(PartyRefused):
+        party.refuses = ExternalServiceRefused("NoCredit", "declined")
+        with pytest.raises(ExternalServiceRefused):
             await sent(stores, party)
         party.refuses = None
         await once.reopen(stores, event())
@@ -303,13 +303,13 @@ def test_what_was_refused_for_good_is_done_once_it_is_reopened() -> None:
 def test_a_refusal_of_a_repeat_says_that_the_attempt_before_is_open() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
         by_key: dict[str, Any] = {"look_up": None, "takes_key": True}
-        party.fails = PartyFailed("no answer", may_be_done=True)
-        with pytest.raises(PartyFailed):
+        party.fails = ExternalServiceFailed("no answer", may_be_done=True)
+        with pytest.raises(ExternalServiceFailed):
             await sent(stores, party, **by_key)
         clock.advance(ACT_S + 0.1)
-        party.fails, party.refuses = None, PartyRefused("other_content", "It is another letter.")
+        party.fails, party.refuses = None, ExternalServiceRefused("other_content", "It is another letter.")
         with pytest.raises(
-            PartyRefused, match="another letter. An attempt before may have been done"
+            ExternalServiceRefused, match="another letter. An earlier attempt may have succeeded"
         ) as refused:
             await sent(stores, party, **by_key)
         assert refused.value.code == "other_content"
@@ -325,14 +325,14 @@ def test_a_refusal_of_a_repeat_says_that_the_attempt_before_is_open() -> None:
 def test_a_look_up_that_is_refused_says_nothing_about_the_effect() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
         async def refused(key: str) -> None:
-            raise PartyRefused("404", "no such list")
+            raise ExternalServiceRefused("404", "no such list")
 
-        party.fails = PartyFailed("502", may_be_done=True)
-        with pytest.raises(PartyFailed):
+        party.fails = ExternalServiceFailed("502", may_be_done=True)
+        with pytest.raises(ExternalServiceFailed):
             await sent(stores, party)
         party.fails = None
         clock.advance(ACT_S)
-        with pytest.raises(PartyRefused):
+        with pytest.raises(ExternalServiceRefused):
             await sent(stores, party, look_up=refused)
         assert (await sent(stores, party)).result == {"letter": 1}
         assert party.ledger == ["evt-1"]
@@ -347,11 +347,11 @@ def test_a_refused_effect_does_not_close_the_event_that_it_belongs_to() -> None:
         async def effects(claim: Claim[EventRecord]) -> object:
             try:
                 await sent(stores, party, f"{claim.key}:reply")
-            except PartyRefused as refused:
+            except ExternalServiceRefused as refused:
                 ended.append(str(refused.code))
             return "ended"
 
-        party.refuses = PartyRefused("Gone", "closed")
+        party.refuses = ExternalServiceRefused("Gone", "closed")
         assert (await once.do(stores, event(), effects)).result == "ended"
         assert (await once.do(stores, event(), effects)).replayed
         assert ended == ["Gone"]
@@ -359,7 +359,7 @@ def test_a_refused_effect_does_not_close_the_event_that_it_belongs_to() -> None:
     told(story)
 
 
-# --- what does not say that nothing was done ---------------------------------------------------------------------------
+# --- what does not say that nothing was done ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -400,8 +400,10 @@ def test_a_breaker_that_cannot_write_how_the_call_ended_costs_neither_the_outcom
 
         guarded = Stores(Guarded(), clock=clock)
         await create_tables(guarded, [BREAKERS])
-        breaker = Breaker("CB", rate=Rate("event"), counts=(PartyFailed,), failures=1, recovery_s=5)
-        with pytest.raises(PartyFailed):
+        breaker = Breaker(
+            "CB", rate=Rate("event"), counted_errors=(ExternalServiceFailed,), failures=1, recovery_s=5
+        )
+        with pytest.raises(ExternalServiceFailed):
             await breaker.call(guarded, "desk", _down)
         clock.advance(6)
 
@@ -415,20 +417,20 @@ def test_a_breaker_that_cannot_write_how_the_call_ended_costs_neither_the_outcom
 
 
 async def _down() -> None:
-    raise PartyFailed("502", may_be_done=False)
+    raise ExternalServiceFailed("502", may_be_done=False)
 
 
-# --- the end of a record -------------------------------------------------------------------------------------------------
+# --- the end of a record ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ends_in_s", [-3600, 0, 5])
 def test_an_open_intent_outlives_the_end_that_the_caller_gave(ends_in_s: int) -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
         def ending() -> EventRecord:
-            return event(expires_at=whole_second(clock.now() + ends_in_s))
+            return event(expires_at=truncate_to_second(clock.now() + ends_in_s))
 
-        party.fails = PartyFailed("502", may_be_done=True)
-        with pytest.raises(PartyFailed):
+        party.fails = ExternalServiceFailed("502", may_be_done=True)
+        with pytest.raises(ExternalServiceFailed):
             await sent(stores, party, record=ending())
         party.fails = None
         clock.advance(LIFETIME_S - 1)
@@ -436,7 +438,7 @@ def test_an_open_intent_outlives_the_end_that_the_caller_gave(ends_in_s: int) ->
         done = await sent(stores, party, record=wanted)
         assert (party.ledger, party.looked_up) == (["evt-1"], ["evt-1"])
         assert done.record.expires_at is not None and wanted.expires_at is not None
-        outlived = whole_second(clock.now() + LEASE_S + 1)
+        outlived = truncate_to_second(clock.now() + LEASE_S + 1)
         assert done.record.expires_at == max(wanted.expires_at, outlived)
 
     told(story)
@@ -444,8 +446,8 @@ def test_an_open_intent_outlives_the_end_that_the_caller_gave(ends_in_s: int) ->
 
 def test_an_open_intent_is_looked_up_although_the_record_has_ended_and_is_still_there() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        party.fails = PartyFailed("502", may_be_done=True)
-        with pytest.raises(PartyFailed):
+        party.fails = ExternalServiceFailed("502", may_be_done=True)
+        with pytest.raises(ExternalServiceFailed):
             await sent(stores, party)
         party.fails = None
         rest(stores.tables)
@@ -458,16 +460,16 @@ def test_an_open_intent_is_looked_up_although_the_record_has_ended_and_is_still_
 
 def test_an_intent_that_is_taken_back_keeps_the_record_no_longer_than_it_was_wanted() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        wanted = whole_second(clock.now() + LEASE_S * 2)
-        party.refuses = PartyFailed("429", may_be_done=False)
-        with pytest.raises(PartyFailed):
+        wanted = truncate_to_second(clock.now() + LEASE_S * 2)
+        party.refuses = ExternalServiceFailed("429", may_be_done=False)
+        with pytest.raises(ExternalServiceFailed):
             await sent(stores, party, record=event(expires_at=wanted))
         assert (await kept_of(stores)).expires_at == wanted
 
     told(story)
 
 
-# --- what cannot be recorded -------------------------------------------------------------------------------------------
+# --- what cannot be recorded --------------------------------------------------------------------------------
 
 
 def test_an_outcome_that_cannot_be_recorded_is_looked_up_the_next_time() -> None:
@@ -485,15 +487,15 @@ def test_an_outcome_that_cannot_be_recorded_is_looked_up_the_next_time() -> None
 
 def test_a_look_up_that_fails_is_asked_again_before_anything_is_done() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        party.fails = PartyFailed("502", may_be_done=True)
-        with pytest.raises(PartyFailed):
+        party.fails = ExternalServiceFailed("502", may_be_done=True)
+        with pytest.raises(ExternalServiceFailed):
             await sent(stores, party)
         clock.advance(ACT_S)
 
         async def broken(key: str) -> None:
-            raise PartyFailed("503", may_be_done=False)
+            raise ExternalServiceFailed("503", may_be_done=False)
 
-        with pytest.raises(PartyFailed, match="503"):
+        with pytest.raises(ExternalServiceFailed, match="503"):
             await sent(stores, party, look_up=broken)
         party.fails = None
         assert (await sent(stores, party)).result == {"letter": 1}
@@ -511,10 +513,10 @@ def test_a_party_that_takes_the_key_is_asked_again_with_the_same_key() -> None:
             keys.append(key)
             outcome = done.setdefault(key, len(done) + 1)
             if len(keys) == 1:
-                raise PartyFailed("502", may_be_done=True)
+                raise ExternalServiceFailed("502", may_be_done=True)
             return outcome
 
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await sent(stores, party, act=send, look_up=None, takes_key=True)
         clock.advance(ACT_S)
         assert (await sent(stores, party, act=send, look_up=None, takes_key=True)).result == 1
@@ -531,7 +533,7 @@ def test_a_process_that_slept_past_its_deadline_does_not_act_any_more() -> None:
                 party.looked_up.append("slept")
 
         stores.observe(slept)
-        with pytest.raises(PartyFailed, match="nothing was sent"):
+        with pytest.raises(ExternalServiceFailed, match="nothing was sent"):
             await sent(stores, party)
         assert party.ledger == []
         await sent(stores, party)
@@ -556,7 +558,7 @@ def test_a_process_whose_wall_clock_stood_while_it_slept_does_not_act_any_more()
                     await asyncio.sleep(act_s)
                 return answer
 
-        with pytest.raises(PartyFailed, match="nothing was sent"):
+        with pytest.raises(ExternalServiceFailed, match="nothing was sent"):
             await sent(Stores(Slow(), clock=clock), party, act_s=act_s)
         assert party.ledger == []
 

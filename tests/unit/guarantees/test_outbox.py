@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Stores
-from holdfast.correlation import correlated
-from holdfast.errors import ComponentRefused, InvalidRequest, StoreUnreachable, TransactionCancelled
+from holdfast.core.correlation import bind_correlation_id
+from holdfast.core.errors import ComponentRefused, InvalidRequest, StoreUnreachable, TransactionCancelled
+from holdfast.core.limits import MESSAGE_BYTES_MAX
 from holdfast.guarantees import OutboxStatus
-from holdfast.guarantees.outbox.items import OutboxTurn
-from holdfast.limits import MESSAGE_BYTES_MAX
+from holdfast.guarantees.messaging.outbox.items import OutboxTurn
 from holdfast.operations.queues import SendMessages
 from tests.unit.guarantees.announcing import OUTBOX_OF_ORDERS as OUTBOX
 from tests.unit.guarantees.announcing import (
@@ -64,7 +64,7 @@ def test_a_relay_sends_what_waits_in_the_order_of_the_changes_and_leaves_nothing
             await stores.transact(*changed(stores, "o-1", seen))
         assert (await OUTBOX.relay(stores, "o-1")).sent == 30
         assert await versions(stores) == [("o-1", number) for number in range(1, 31)]
-        assert await OUTBOX.waiting(stores) == []
+        assert await OUTBOX.list_unsent(stores) == []
         assert (await OUTBOX.relay(stores)).sent == 0
 
     told(story)
@@ -82,13 +82,13 @@ def test_a_sweep_finds_what_no_relay_was_called_for() -> None:
 
 def test_an_item_goes_out_in_the_group_of_its_aggregate_under_its_own_id() -> None:
     async def story(stores: Stores, _: Hand) -> None:
-        with correlated("e-7"):
+        with bind_correlation_id("e-7"):
             await stores.transact(*changed(stores, "o-1", 0))
-        (waiting,) = await OUTBOX.waiting(stores)
+        (waiting,) = await OUTBOX.list_unsent(stores)
         await OUTBOX.relay(stores)
         (message,) = await received(stores)
         assert (message.group, message.incoming.deduplication) == ("o-1", waiting.id)
-        assert message.correlation == "e-7"
+        assert message.correlation_id == "e-7"
 
     told(story)
 
@@ -96,8 +96,8 @@ def test_an_item_goes_out_in_the_group_of_its_aggregate_under_its_own_id() -> No
 def test_a_relay_that_died_after_the_send_sends_again_and_the_queue_drops_the_copy() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         await stores.transact(*changed(stores, "o-1", 0))
-        (item,) = await stores.run(OUTBOX.use.of_aggregate("o-1"))
-        await stores.run(OUTBOX.use.send(item))  # and here it died
+        (item,) = await stores.run(OUTBOX.pattern_set.items("o-1"))
+        await stores.run(OUTBOX.pattern_set.send(item))  # and here it died
         clock.moment += 60
         assert (await OUTBOX.relay(stores)).sent == 1
         assert await versions(stores) == [("o-1", 1)]
@@ -180,7 +180,7 @@ def test_a_send_that_fails_is_tried_again_after_a_growing_pause_and_then_given_u
         clock.moment += 1
         assert (await OUTBOX.relay(stores)).died == 1
 
-        dead, pending = sorted(await OUTBOX.waiting(stores), key=lambda each: each.status)
+        dead, pending = sorted(await OUTBOX.list_unsent(stores), key=lambda each: each.status)
         assert (dead.status, dead.sequence, dead.attempts) == (OutboxStatus.DEAD, 1, 3)
         assert dead.reason == "StoreUnreachable: no route to the queue"
         assert (pending.status, pending.sequence) == (OutboxStatus.PENDING, 2)
@@ -216,7 +216,7 @@ def test_a_sweep_writes_nothing_about_aggregates_that_pause_or_wait_behind_a_dea
             await stores.transact(*changed(stores, order, 0))
             await stores.transact(*changed(stores, order, 1))
             await OUTBOX.relay(stores, order)
-        with stores.metered() as meter:
+        with stores.meter_usage() as meter:
             report = await OUTBOX.relay(stores)
         assert (report.sent, report.blocked) == (0, 1)
         assert {usage.operation for usage in meter.usages} == {"Query"}
@@ -232,7 +232,7 @@ def test_redrive_of_one_aggregate_leaves_the_others_dead() -> None:
             await stores.transact(*changed(stores, order, 0))
         assert (await OUTBOX.relay(stores)).died == 2
         assert await OUTBOX.redrive(stores, "o-2") == 1
-        (dead,) = await OUTBOX.waiting(stores, OutboxStatus.DEAD)
+        (dead,) = await OUTBOX.list_unsent(stores, OutboxStatus.DEAD)
         assert dead.aggregate == "o-1"
 
     told(story)
@@ -245,7 +245,7 @@ def test_who_may_append_can_neither_relay_nor_look_and_a_relay_cannot_append() -
         with pytest.raises(ComponentRefused):
             await OUTBOX.relay(api)
         with pytest.raises(ComponentRefused):
-            await api.run(OUTBOX.use.of_aggregate("o-1"))
+            await api.run(OUTBOX.pattern_set.items("o-1"))
         with pytest.raises(ComponentRefused):
             await relay.transact(*changed(relay, "o-1", 1))
         assert (await OUTBOX.relay(relay)).sent == 1
@@ -260,7 +260,7 @@ def test_a_component_that_may_not_send_is_told_and_kills_no_item() -> None:
         queue.error = ComponentRefused("relay", "OB6", ["OB2"])
         with pytest.raises(ComponentRefused):
             await OUTBOX.relay(stores)
-        (waiting,) = await OUTBOX.waiting(stores)
+        (waiting,) = await OUTBOX.list_unsent(stores)
         assert (waiting.status, waiting.attempts) == (OutboxStatus.PENDING, 0)
 
     told(story)
@@ -271,14 +271,14 @@ def test_an_aggregate_without_a_version_is_numbered_by_the_outbox() -> None:
         def message(number: int) -> OrderChanged:
             return OrderChanged(order_id="o-1", version=number)
 
-        first = await OUTBOX.numbered(stores, "o-1", message(1), message(2))
-        late = await OUTBOX.numbered(stores, "o-1", message(9))
+        first = await OUTBOX.enqueue_numbered(stores, "o-1", message(1), message(2))
+        late = await OUTBOX.enqueue_numbered(stores, "o-1", message(9))
         await stores.transact(*first)
         with pytest.raises(
             TransactionCancelled
         ):  # made from the number before: its message would come out of order
             await stores.transact(*late)
-        await stores.transact(*await OUTBOX.numbered(stores, "o-1", message(3)))
+        await stores.transact(*await OUTBOX.enqueue_numbered(stores, "o-1", message(3)))
         await OUTBOX.relay(stores)
         assert [version for _, version in await versions(stores)] == [1, 2, 3]
 
@@ -302,9 +302,9 @@ def test_whatever_happens_each_change_is_told_and_in_order(steps: list[str]) -> 
                 await OUTBOX.relay(stores)
             elif step == "die":  # after a send, before the item is removed
                 for order in made:
-                    for item in (await stores.run(OUTBOX.use.of_aggregate(order))).items[:1]:
+                    for item in (await stores.run(OUTBOX.pattern_set.items(order))).items[:1]:
                         if queue.error is None and item.status is OutboxStatus.PENDING:
-                            await stores.run(OUTBOX.use.send(item))
+                            await stores.run(OUTBOX.pattern_set.send(item))
             elif step == "fail":
                 queue.error = StoreUnreachable("down")
             elif step == "mend":
@@ -324,7 +324,7 @@ def test_whatever_happens_each_change_is_told_and_in_order(steps: list[str]) -> 
 def test_a_message_of_another_kind_is_refused_where_it_is_announced() -> None:
     async def story(stores: Stores, _: Hand) -> None:
         with pytest.raises(InvalidRequest, match="OrderChanged"):
-            OUTBOX.item(stores, "o-1", changes, sequence=1)  # type: ignore[arg-type]
+            OUTBOX.enqueue(stores, "o-1", changes, sequence=1)  # type: ignore[arg-type]
 
     told(story)
 
@@ -350,8 +350,8 @@ def test_a_message_that_its_queue_would_refuse_is_refused_before_the_change_is_m
     async def story(stores: Stores, _: Hand) -> None:
         too_large = OrderChanged(order_id="x" * (MESSAGE_BYTES_MAX + 1), version=1)
         with pytest.raises(InvalidRequest, match="too many"):
-            OUTBOX.item(stores, "o-1", too_large, sequence=1)
+            OUTBOX.enqueue(stores, "o-1", too_large, sequence=1)
         with pytest.raises(InvalidRequest):
-            OUTBOX.item(stores, "o-1", OrderChanged(order_id="\ufffe", version=1), sequence=1)
+            OUTBOX.enqueue(stores, "o-1", OrderChanged(order_id="\ufffe", version=1), sequence=1)
 
     told(story)

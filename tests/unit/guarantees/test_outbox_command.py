@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.model import system as systems
 from tests.unit.guarantees.announcing import (
     OUTBOX_OF_ORDERS,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.guarantees import Kind, Redactor, excerpt, redact, redact_value
-from holdfast.guarantees.redaction import phones
-from holdfast.guarantees.redaction.redactor import BY_PLAN_CHARS_MAX
+from holdfast.guarantees import IdentifierKind, Redactor, redact, redact_excerpt, redact_value
+from holdfast.guarantees.privacy.redaction import phones
+from holdfast.guarantees.privacy.redaction.redactor import MAX_PLAN_CHARS
 
 LONG = 1_000_000
 
@@ -203,7 +203,7 @@ def test_masks_are_stars_as_written_or_tokens_when_asked() -> None:
 
 
 def test_only_the_kinds_that_are_wanted_are_masked() -> None:
-    only_mail = Redactor(kinds=frozenset({Kind.email}))
+    only_mail = Redactor(kinds=frozenset({IdentifierKind.email}))
 
     assert only_mail.redact("joe@example.com #1001") == "***@*** #1001"
 
@@ -252,8 +252,8 @@ def test_redacting_again_changes_nothing(style: Any) -> None:
 def test_an_excerpt_is_redacted_before_it_is_cut() -> None:
     text = "x" * 70 + " joe@example.com is my address"
 
-    assert excerpt(text) == "x" * 70 + " ***@*** i"
-    assert len(excerpt("y" * 500)) == 80
+    assert redact_excerpt(text) == "x" * 70 + " ***@*** i"
+    assert len(redact_excerpt("y" * 500)) == 80
 
 
 @pytest.mark.proves("RP-36")
@@ -262,7 +262,7 @@ def test_an_excerpt_never_ends_inside_a_mask(chars: int) -> None:
     redacted = redact("hi joe@example.com +44 20 7946 0958")
     assert redacted == "hi ***@*** ***-***-0958"
 
-    cut = excerpt("hi joe@example.com +44 20 7946 0958", chars)
+    cut = redact_excerpt("hi joe@example.com +44 20 7946 0958", chars)
 
     assert len(cut) <= chars
     assert cut in ("", "h", "hi", "hi ", "hi ***@***", "hi ***@*** ", redacted)
@@ -355,7 +355,7 @@ def test_sets_of_tuples_and_sets_are_redacted_as_lists() -> None:
 @pytest.mark.proves("RP-33")
 @pytest.mark.parametrize("number", ["4155550132", "415 555 0132", "415 5550132", "911 234 567", "5550132"])
 def test_in_a_long_text_a_phone_is_masked_without_asking_the_plans(number: str) -> None:
-    redacted = redact("so it is. " * (BY_PLAN_CHARS_MAX // 10) + number + " and more")
+    redacted = redact("so it is. " * (MAX_PLAN_CHARS // 10) + number + " and more")
 
     assert redacted.endswith(f"***-***-{number.replace(' ', '')[-4:]} and more")
 
@@ -365,7 +365,7 @@ def test_a_long_text_asks_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(*_: Any) -> Any:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(phones, "_phonenumbers", ask)
+    monkeypatch.setattr(phones, "_import_phonenumbers", ask)
 
     assert "5550132" not in redact("4155550132, " * (LONG // 12))
     with pytest.raises(AssertionError, match="asked"):
@@ -404,10 +404,10 @@ def test_long_hostile_input_comes_to_an_end(hostile: str) -> None:
 def test_without_phonenumbers_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from holdfast.errors import SettingsError
+    from holdfast.core.errors import SettingsError
 
-    phones._phonenumbers.cache_clear()
+    phones._import_phonenumbers.cache_clear()
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
     with pytest.raises(SettingsError, match="make setup"):
         redact("4155550132")
-    phones._phonenumbers.cache_clear()
+    phones._import_phonenumbers.cache_clear()

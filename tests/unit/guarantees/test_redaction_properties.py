@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.guarantees import excerpt, redact
-from holdfast.guarantees.redaction import redactor
-from holdfast.guarantees.redaction.phones import OVERLAP_CHARS, WINDOW_CHARS
+from holdfast.guarantees import redact, redact_excerpt
+from holdfast.guarantees.privacy.redaction import redactor
+from holdfast.guarantees.privacy.redaction.phones import OVERLAP_CHARS, WINDOW_CHARS
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = settings(max_examples=100, deadline=None)
@@ -152,7 +152,7 @@ def test_a_phone_that_only_a_plan_knows_is_found_wherever_it_stands_in_a_table()
 def test_what_is_left_out_for_a_text_would_have_found_nothing(parts: list[str], hidden: str) -> None:
     text = hidden.join("".join(parts))
     always: dict[str, Any] = dict.fromkeys(
-        ("_AT", "_WAY", "_DIGIT", "_DIGITS_OF_A_PHONE", "_ANY"), re.compile("")
+        ("_AT", "_PATH", "_DIGIT", "_PHONE_DIGITS", "_ANY_HINT"), re.compile("")
     )
 
     with patch.multiple(redactor, **always):
@@ -214,8 +214,8 @@ def test_a_cut_shows_only_what_the_redacted_text_shows(
 ) -> None:
     text = f"{before} {number} {address} {after}"
 
-    assert redact(text).startswith(excerpt(text, chars))
-    assert len(excerpt(text, chars)) <= chars
+    assert redact(text).startswith(redact_excerpt(text, chars))
+    assert len(redact_excerpt(text, chars)) <= chars
 
 
 def test_no_address_or_order_of_a_real_shop_survives() -> None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 
 from holdfast import Attr, Entity, Key, Rate, System, Table, attr
-from holdfast.errors import DeclarationError
+from holdfast.core.errors import DeclarationError
 from holdfast.guarantees import (
     BREAKERS,
     LEASES,
     OUTBOX,
-    Kept,
     Lease,
     Once,
     OnceRecord,
     Period,
-    retention_report,
+    RetentionEntry,
+    build_retention_report,
 )
 from tests.unit.guarantees.help_desk import HELP_DESK
 
 DAY = 86400
 
 
-def rows() -> dict[tuple[str, str], Kept]:
-    return {(kept.name, kept.what): kept for kept in retention_report(HELP_DESK)}
+def rows() -> dict[tuple[str, str], RetentionEntry]:
+    return {(kept.name, kept.what): kept for kept in build_retention_report(HELP_DESK)}
 
 
 def test_a_lifetime_says_how_long_items_are_kept() -> None:
@@ -41,7 +41,7 @@ def test_where_the_code_writes_the_end_the_system_says_how_far_away_it_is() -> N
 
 def test_what_has_no_lifetime_is_told() -> None:
     assert rows()["Counters", "items: Counter"].problem.startswith("It has no lifetime")
-    assert "nothing says how far away" in rows()["Untold", "items: Untold"].problem
+    assert "after an unknown time" in rows()["Untold", "items: Untold"].problem
 
 
 def test_an_end_that_may_be_absent_is_told() -> None:
@@ -53,13 +53,15 @@ def test_an_end_that_may_be_absent_is_told() -> None:
 
         of = Key(id)
 
-    (kept, *_) = retention_report(System("s", "", (table,), (), retention={"Sometimes": Period(60, "why")}))
+    (kept, *_) = build_retention_report(
+        System("s", "", (table,), (), retention={"Sometimes": Period(60, "why")})
+    )
 
     assert kept.problem == "An item without ends_at has no end."
 
 
 def test_records_of_a_guarantee_are_kept_as_long_as_it_says() -> None:
-    charges = Table("Charges", "id", ttl="expires_at", names=lambda name: name)
+    charges = Table("Charges", "id", ttl="expires_at", naming=lambda name: name)
 
     class Charge(OnceRecord, table=charges):
         id: Attr[str] = attr()
@@ -70,16 +72,16 @@ def test_records_of_a_guarantee_are_kept_as_long_as_it_says() -> None:
     Once(Charge, "CH", rate=Rate("charge"), example=Charge(id="c1", payload_sha256="0"), lifetime_s=30 * DAY)
     system = System("s", "", (charges, OUTBOX, BREAKERS, LEASES), ())
 
-    found = {kept.what: kept for kept in retention_report(system) if kept.what.startswith("items")}
+    found = {kept.what: kept for kept in build_retention_report(system) if kept.what.startswith("items")}
 
     assert found["items: Charge"].seconds == 30 * DAY
     assert [kept.what for kept in found.values() if kept.problem] == []
-    assert "until it is with its queue" in found["items: OutboxItem"].why
+    assert "until it is sent to its queue" in found["items: OutboxItem"].why
 
 
 def test_what_the_system_says_counts_more_than_what_the_guarantee_says() -> None:
     period = Period(60, "ours is shorter")
-    (kept, *_) = retention_report(System("s", "", (LEASES,), (), retention={LEASES.name: period}))
+    (kept, *_) = build_retention_report(System("s", "", (LEASES,), (), retention={LEASES.name: period}))
 
     assert kept.why == "ours is shorter"
 
@@ -114,14 +116,16 @@ def test_what_is_kept_for_good_must_say_why() -> None:
 
         of = Key(id)
 
-    (kept, *_) = retention_report(System("s", "", (table,), (), retention={"Forever": Period(None, "law")}))
+    (kept, *_) = build_retention_report(
+        System("s", "", (table,), (), retention={"Forever": Period(None, "law")})
+    )
 
     assert (kept.seconds, kept.why, kept.problem) == (None, "law", "")
 
 
 def test_refuses_a_period_for_what_the_system_does_not_have() -> None:
     with pytest.raises(DeclarationError, match="correct the name"):
-        retention_report(System("s", "", (), (), retention={"Nowhere": Period(60)}))
+        build_retention_report(System("s", "", (), (), retention={"Nowhere": Period(60)}))
 
 
 @pytest.mark.parametrize(

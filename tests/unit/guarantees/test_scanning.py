@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.guarantees import Finding, scan_files
-from holdfast.guarantees.scanning import files
-from holdfast.guarantees.scanning.live import Content, reading
+from holdfast.guarantees.privacy.scanning import files
+from holdfast.guarantees.privacy.scanning.live_files import FileContent, open_live
 from holdfast.operations import tables as ops
 from holdfast.stores.sqlite import Tuning
 from holdfast.stores.tables.embedded import open_tables
@@ -59,7 +59,7 @@ def test_finds_a_text_in_every_spelling(tmp_path: Path, spelling: str, raw: byte
 def test_finds_a_text_at_every_place_around_the_border_of_two_stretches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needle: str
 ) -> None:
-    monkeypatch.setattr(files, "STRETCH_BYTES", 2048)
+    monkeypatch.setattr(files, "CHUNK_BYTES", 2048)
     raw = needle.encode()
     for at in [*range(16), *range(2048 - len(raw) - 9, 2060), 5000, 8192 - len(raw)]:
         (tmp_path / "file").write_bytes(b"." * at + raw + b"." * (8192 - at - len(raw)))
@@ -144,7 +144,7 @@ def test_refuses_an_empty_needle_and_a_path_that_is_not_there(tmp_path: Path) ->
         scan_files([tmp_path / "none"])
 
 
-# --- what the embedded engine leaves ---------------------------------------------------------------------------------
+# --- what the embedded engine leaves ------------------------------------------------------------------------
 
 
 def write_and_delete(path: Path, text: str, *, secure_delete: bool) -> None:
@@ -193,12 +193,12 @@ def test_a_text_that_the_database_has_cut_in_two_is_found(tmp_path: Path, before
 def test_a_file_that_is_cut_off_while_it_is_searched_is_searched_as_far_as_it_goes(tmp_path: Path) -> None:
     log = tmp_path / "tables.db-wal"
     log.write_bytes(b"\0" * 3_000_000)
-    with reading(log) as file:
-        content = Content(file)
+    with open_live(log) as file:
+        content = FileContent(file)
         os.truncate(log, 0)
         assert content.size == 3_000_000
-        assert content.at(1_000_000, 10) == b""
-        assert not content.has(b"needle")
+        assert content.read_at(1_000_000, 10) == b""
+        assert not content.contains(b"needle")
 
 
 def test_a_scan_leaves_the_locks_of_an_open_database_alone(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from holdfast import Rate, Stores
-from holdfast.correlation import correlated
-from holdfast.errors import (
+from holdfast.core.correlation import bind_correlation_id
+from holdfast.core.errors import (
     ComponentRefused,
     ConditionFailed,
     DeclarationError,
@@ -22,10 +22,10 @@ from holdfast.errors import (
     StoreFailed,
 )
 from holdfast.guarantees import OutboxStatus, SqlOutbox, outbox_ddl
-from holdfast.guarantees.sql_outbox import PublishReport
+from holdfast.guarantees.messaging.sql_outbox import PublishReport
 from holdfast.model.queues import BATCH_MAX
 from holdfast.operations.queues import SendMessages
-from holdfast.runtime.statements import check_statements
+from holdfast.runtime.sql_checks import check_statements
 from tests.postgres import connected, fresh_database
 from tests.unit.guarantees.announcing import Hand
 from tests.unit.guarantees.sql_announcing import (
@@ -100,7 +100,7 @@ def test_a_change_and_its_message_are_both_written_or_neither() -> None:
 @pytest.mark.proves("PG-X9")
 def test_what_was_committed_is_sent_once_with_group_identity_and_correlation() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
-        with correlated("c-1"):
+        with bind_correlation_id("c-1"):
             await stores.transact(*changed(stores, "o-1", 0))
         clock.moment += 5
         assert await OUTBOX.publish(stores) == PublishReport(claimed=1, sent=1)
@@ -108,9 +108,9 @@ def test_what_was_committed_is_sent_once_with_group_identity_and_correlation() -
         [message] = await received(stores)
         [row] = rows(outside)
         assert message.message == OrderChanged(order_id="o-1", version=1)
-        assert (message.group, message.correlation) == ("o-1", "c-1")
-        assert message.announcement == message.incoming.deduplication
-        assert message.announcement.startswith(f"shop_outbox-{row['id']}-")
+        assert (message.group, message.correlation_id) == ("o-1", "c-1")
+        assert message.announcement_id == message.incoming.deduplication
+        assert message.announcement_id.startswith(f"shop_outbox-{row['id']}-")
         assert (row["processed"], row["processed_at"].timestamp()) == (True, clock.now())
         assert (row["claimed_by"], row["claimed_until"]) == (None, None)
 
@@ -121,9 +121,9 @@ def test_what_was_committed_is_sent_once_with_group_identity_and_correlation() -
 def test_numbers_are_given_in_the_order_of_the_commits_and_without_gaps() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         def message(version: int) -> Any:
-            return OUTBOX.message(stores, "o-1", changes, OrderChanged(order_id="o-1", version=version))
+            return OUTBOX.enqueue(stores, "o-1", changes, OrderChanged(order_id="o-1", version=version))
 
-        async with stores.transaction() as first:
+        async with stores.sql_transaction() as first:
             await first.run(message(1))
             second = asyncio.create_task(stores.transact(message(2)))
             await _waits_for_a_lock(outside)
@@ -149,12 +149,12 @@ def test_a_message_that_its_queue_would_refuse_is_refused_before_the_change() ->
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         large = OrderChanged(order_id="o-1", version=1, note="x" * 2_000_000)
         with pytest.raises(InvalidRequest, match="bytes are too many"):
-            OUTBOX.message(stores, "o-1", changes, large)
+            OUTBOX.enqueue(stores, "o-1", changes, large)
         with pytest.raises(InvalidRequest, match="needs an aggregate"):
-            OUTBOX.message(stores, "", changes, OrderChanged(order_id="o-1", version=1))
+            OUTBOX.enqueue(stores, "", changes, OrderChanged(order_id="o-1", version=1))
         other = SqlOutbox(SHOP, queues=(changes,), prefix="X", rate=Rate("order"))
-        with pytest.raises(InvalidRequest, match="does not announce on shop-notes"):
-            other.message(stores, "o-1", notes, OrderChanged(order_id="o-1", version=1))
+        with pytest.raises(InvalidRequest, match="Invalid queue shop-notes"):
+            other.enqueue(stores, "o-1", notes, OrderChanged(order_id="o-1", version=1))
 
     told(story)
 
@@ -236,7 +236,7 @@ def test_a_queue_without_an_order_takes_ten_at_once() -> None:
 
         await stores.transact(
             *[
-                OUTBOX.message(stores, "o-1", notes, OrderChanged(order_id="o-1", version=version))
+                OUTBOX.enqueue(stores, "o-1", notes, OrderChanged(order_id="o-1", version=version))
                 for version in range(12)
             ]
         )
@@ -244,7 +244,7 @@ def test_a_queue_without_an_order_takes_ten_at_once() -> None:
         assert (await OUTBOX.publish(stores)).sent == 12
         assert sorted(sizes) == [2, 10]
         messages = await received(stores, notes)
-        assert len({each.announcement for each in messages}) == 12
+        assert len({each.announcement_id for each in messages}) == 12
 
     told(story)
 
@@ -253,7 +253,7 @@ def test_large_messages_go_in_several_requests() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         for number in range(3):
             note = OrderChanged(order_id=f"o-{number}", version=1, note="x" * 500_000)
-            await stores.transact(OUTBOX.message(stores, note.order_id, changes, note))
+            await stores.transact(OUTBOX.enqueue(stores, note.order_id, changes, note))
         assert await OUTBOX.publish(stores) == PublishReport(claimed=3, sent=3)
 
     told(story)
@@ -360,7 +360,7 @@ def test_a_row_that_somebody_has_locked_is_passed_over_and_not_waited_for() -> N
                 "SELECT 1 FROM shop.outbox WHERE aggregate = 'o-1' ORDER BY id LIMIT 1 FOR UPDATE"
             )
             assert (await OUTBOX.publish(stores)).sent == 2
-        assert {each.aggregate for each in await OUTBOX.waiting(stores)} == {"o-1"}
+        assert {each.aggregate for each in await OUTBOX.list_unsent(stores)} == {"o-1"}
         assert (await OUTBOX.publish(stores)).sent == 2
 
     told(story)
@@ -391,11 +391,11 @@ def test_a_claim_whose_answer_was_lost_is_made_again_and_gives_the_same() -> Non
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         await announced(stores, "o-1", 2)
         now = datetime.fromtimestamp(clock.now(), UTC)
-        claim = OUTBOX.use.claim("me", now, now + timedelta(seconds=30), now + timedelta(hours=1), 25)
+        claim = OUTBOX.pattern_set.claim("me", now, now + timedelta(seconds=30), now + timedelta(hours=1), 25)
         first, again = await stores.run(claim), await stores.run(claim)
         assert sorted(row.id for row in first) == sorted(row.id for row in again)
         assert len(first) == 2
-        assert claim.is_repeatable
+        assert claim.is_idempotent
 
     told(story)
 
@@ -427,12 +427,12 @@ def test_a_send_that_fails_is_tried_again_after_a_growing_pause_and_then_given_u
         assert (await OUTBOX.publish(stores)).claimed == 0  # it holds up its aggregate
         await announced(stores, "o-2", 1)
         assert (await OUTBOX.publish(stores)).sent == 1  # and no other
-        assert [each.status for each in await OUTBOX.waiting(stores)] == ["dead", "pending"]
+        assert [each.status for each in await OUTBOX.list_unsent(stores)] == ["dead", "pending"]
         stores.engines = queues
         assert await OUTBOX.redrive(stores, "o-2") == 0
         assert await OUTBOX.redrive(stores, "o-1") == 1
         assert (await OUTBOX.publish(stores)).sent == 2
-        assert await OUTBOX.waiting(stores) == []
+        assert await OUTBOX.list_unsent(stores) == []
 
     told(story)
 
@@ -448,7 +448,7 @@ def test_one_that_is_refused_for_what_it_is_dies_at_once_and_those_beside_it_are
             await announced(stores, f"o-{number}", 1)
         watch(stores, before)
         assert await OUTBOX.publish(stores) == PublishReport(claimed=6, sent=5, failed=1, died=1)
-        [dead] = await OUTBOX.waiting(stores, OutboxStatus.DEAD)
+        [dead] = await OUTBOX.list_unsent(stores, OutboxStatus.DEAD)
         assert (dead.aggregate, dead.queue, dead.attempts) == ("o-3", "shop-changes", 1)
         assert dead.reason == "InvalidRequest: no such character"
 
@@ -504,7 +504,7 @@ def test_what_was_given_up_for_good_lets_those_behind_it_go() -> None:
         watch(stores, before)
         await OUTBOX.publish(stores)
         stores.engines = queues
-        dead, pending = await OUTBOX.waiting(stores)
+        dead, pending = await OUTBOX.list_unsent(stores)
         assert await OUTBOX.discard(stores, [int(pending.id)]) == 0  # it may be on its way
         assert await OUTBOX.discard(stores, [int(dead.id)]) == 1
         assert (await OUTBOX.publish(stores)).sent == 1
@@ -568,7 +568,7 @@ def test_what_waits_is_found_by_an_index_that_has_nothing_else() -> None:
                 "indexdef": "CREATE INDEX outbox_unprocessed ON shop.outbox USING btree (id) WHERE (NOT processed)"
             }
         ]
-        claim = OUTBOX.use.claim.example()
+        claim = OUTBOX.pattern_set.claim.build_example()
         plan = outside.execute(
             f"EXPLAIN {claim.text}".encode(), {**claim.parameters, "queues": ["shop-changes"]}
         )
@@ -595,7 +595,7 @@ def test_a_component_can_announce_or_publish_as_it_declares() -> None:
         with pytest.raises(ComponentRefused):
             await publisher.transact(*changed(publisher, "o-2", 0))
         assert (await OUTBOX.publish(publisher)).sent == 1
-        with publisher.metered() as meter:
+        with publisher.meter_usage() as meter:
             await OUTBOX.publish(publisher)
         assert [(each.pattern, each.store, each.operation) for each in meter.usages] == [
             ("OB2", "sql", "UPDATE")
@@ -607,14 +607,14 @@ def test_a_component_can_announce_or_publish_as_it_declares() -> None:
 @pytest.mark.parametrize(
     ("declared", "why"),
     [
-        ({"queues": ()}, "no queue"),
-        ({"queues": (changes, changes)}, "each queue once"),
-        ({"batch": 0}, "one at least"),
-        ({"tries_max": 0}, "one at least"),
-        ({"lease_s": 0.0}, "no times"),
-        ({"pause_s": 10.0, "pause_s_max": 1.0}, "no times"),
-        ({"table": "Outbox; DROP"}, "is no name for a table"),
-        ({"table": "o" * 60}, "too long"),
+        ({"queues": ()}, "Invalid queues of outbox .*: none"),
+        ({"queues": (changes, changes)}, "each once"),
+        ({"batch": 0}, "must be at least 1"),
+        ({"max_attempts": 0}, "must be at least 1"),
+        ({"lease_s": 0.0}, "must be above 0"),
+        ({"pause_s": 10.0, "max_pause_s": 1.0}, "must be above 0"),
+        ({"table": "Outbox; DROP"}, "Invalid table name"),
+        ({"table": "o" * 60}, "over 63 characters"),
     ],
 )
 def test_an_outbox_that_makes_no_sense_is_refused(declared: dict[str, Any], why: str) -> None:
@@ -623,7 +623,7 @@ def test_an_outbox_that_makes_no_sense_is_refused(declared: dict[str, Any], why:
 
 
 def test_names_that_are_none_get_into_no_statement() -> None:
-    with pytest.raises(DeclarationError, match="is no name"):
+    with pytest.raises(DeclarationError, match="Invalid table name"):
         outbox_ddl("shop", "outbox; drop table x")
 
 

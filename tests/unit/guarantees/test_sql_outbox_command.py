@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.model import system as systems
 from holdfast.operations.queues import SendMessages
 from tests.postgres import fresh_database

@@ -13,7 +13,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from holdfast import Stores
-from holdfast.errors import StoreFailed
+from holdfast.core.errors import StoreFailed
 from holdfast.operations.queues import SendMessages
 from tests.postgres import connected, fresh_database
 from tests.unit.guarantees.announcing import Hand
@@ -54,7 +54,7 @@ async def noted(stores: Stores, order_id: str, *versions: int) -> None:
     """For a queue without an order, where all of an aggregate are sent at once."""
     for version in versions:
         message = OrderChanged(order_id=order_id, version=version)
-        await stores.transact(OUTBOX.message(stores, order_id, notes, message))
+        await stores.transact(OUTBOX.enqueue(stores, order_id, notes, message))
 
 
 # --- clocks -------------------------------------------------------------------------------------------------
@@ -121,12 +121,12 @@ def test_a_redrive_by_id_or_by_queue_lets_no_other_go() -> None:
         await noted(stores, "o-1", 1, 2)
         await stores.transact(*changed(stores, "o-2", 0))
         outside.execute("UPDATE shop.outbox SET dead_at = created_at")
-        first, second, _ = await OUTBOX.waiting(stores)
+        first, second, _ = await OUTBOX.list_unsent(stores)
         assert await OUTBOX.redrive(stores, ids=[int(first.id)]) == 1
         assert (await OUTBOX.publish(stores)).sent == 1
         assert await OUTBOX.redrive(stores, queue="shop-changes") == 1
         assert (await OUTBOX.publish(stores)).sent == 1
-        assert [each.id for each in await OUTBOX.waiting(stores)] == [second.id]
+        assert [each.id for each in await OUTBOX.list_unsent(stores)] == [second.id]
 
     told(story)
 
@@ -157,7 +157,7 @@ def test_rows_that_were_set_aside_go_out_in_order_once_their_turn_comes() -> Non
 def blocks_of_a_claim(outside: Outside, clock: Hand) -> int:
     """The pages that a claim reads and writes."""
     now = datetime.fromtimestamp(clock.now(), UTC)
-    claim = OUTBOX.use.claim("me", now, now, now + timedelta(hours=1), OUTBOX.batch)
+    claim = OUTBOX.pattern_set.claim("me", now, now, now + timedelta(hours=1), OUTBOX.batch)
     asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {claim.text}"
     with outside.transaction(force_rollback=True):
         found = outside.execute(

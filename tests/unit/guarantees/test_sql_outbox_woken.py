@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, Work
-from holdfast.clock import RunClock
-from holdfast.errors import ConditionFailed
+from holdfast import Stores, WorkerGroup
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import ConditionFailed
 from tests.postgres import connected, fresh_database
 from tests.unit.guarantees.announcing import NOON
 from tests.unit.guarantees.sql_announcing import (
@@ -38,14 +38,14 @@ async def heard(stores: Stores) -> list[int]:
 def test_a_commit_wakes_the_publisher_and_the_declared_poll_finds_the_rest(tmp_path: Path) -> None:
     url = fresh_database(SHOP)
     clock = RunClock(tmp_path / "clock", start=NOON)  # nothing is due unless it is moved
-    [schedule] = SYSTEM.component("publisher").schedules
+    [schedule] = SYSTEM.get_component("publisher").schedules
     assert schedule.every_s == OUTBOX.poll_s == 5.0
 
     async def played() -> None:
         async with stores_at(url, clock=clock) as stores:
             await prepared(stores)
             await announced(stores, "o-1", 1)
-            async with Work(stores, [SYSTEM.component("publisher")]):
+            async with WorkerGroup(stores, [SYSTEM.get_component("publisher")]):
                 assert await heard(stores) == [1]  # it was there before anybody listened
                 await stores.transact(*changed(stores, "o-1", 1))
                 assert await heard(stores) == [2]
@@ -74,7 +74,7 @@ def test_a_redrive_wakes_the_publisher(tmp_path: Path) -> None:
             await announced(stores, "o-1", 1)
             with connected(url) as outside:
                 outside.execute("UPDATE shop.outbox SET dead_at = created_at")
-            async with Work(stores, [SYSTEM.component("publisher")]):
+            async with WorkerGroup(stores, [SYSTEM.get_component("publisher")]):
                 assert await OUTBOX.redrive(stores) == 1
                 assert await heard(stores) == [1]
 
@@ -86,7 +86,7 @@ def test_what_is_announced_by_a_transaction_that_is_undone_wakes_nobody(tmp_path
     clock = RunClock(tmp_path / "clock", start=NOON)
 
     async def played() -> None:
-        async with stores_at(url, clock=clock) as stores, OUTBOX.wakes(stores) as notices:
+        async with stores_at(url, clock=clock) as stores, OUTBOX.listen(stores) as notices:
             with pytest.raises(ConditionFailed):
                 await stores.transact(*changed(stores, "o-1", 7)[::-1])
             await stores.transact(*changed(stores, "o-1", 0))

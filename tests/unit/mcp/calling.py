@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import mcp_types as types
 from mcp import Client
 
-from holdfast import Stores, System, create_tables, stores_in_memory
-from holdfast.mcp import make_server
+from holdfast import Stores, System, create_tables, open_memory_stores
+from holdfast.mcp import build_server
 from tests.unit.mcp.harbour import SYSTEM
 
 R = TypeVar("R")
@@ -20,12 +20,12 @@ def as_agent(story: Callable[[Client, Stores], Awaitable[R]], *systems: System) 
     """Runs a story with a client and the stores of the first system."""
 
     async def told() -> R:
-        several = [stores_in_memory(system) for system in systems or (SYSTEM,)]
+        several = [open_memory_stores(system) for system in systems or (SYSTEM,)]
         for stores in several:
             assert stores.system is not None
             await create_tables(stores, stores.system.tables)
         try:
-            async with Client(make_server(several)) as client:
+            async with Client(build_server(several)) as client:
                 return await story(client, several[0])
         finally:
             for stores in several:

@@ -14,34 +14,34 @@ from holdfast import (
     Attr,
     BatchGet,
     Component,
-    CountOf,
+    CountQuery,
     Delete,
     Entity,
     Get,
     IndexKey,
     Key,
-    Parallel,
+    ParallelQuery,
     Put,
     Query,
     Rate,
-    Rows,
     Scan,
+    SelectQuery,
     Stores,
     System,
     Table,
     Update,
     attr,
-    batch,
-    parallel,
+    batch_get,
+    collect_patterns,
+    parallel_query,
     pattern,
-    patterns_in,
 )
 
 ARRIVAL = Rate(per="arrival", times=2)
 
 ships = Table("Ships", partition="shipId")
-by_berth = ships.index("by-berth", "berth", "shipId")
-by_flag = ships.index("by-flag", "flag", projection=KEYS_ONLY, default=False)
+by_berth = ships.global_index("by-berth", "berth", "shipId")
+by_flag = ships.global_index("by-flag", "flag", projection=KEYS_ONLY, default=False)
 
 
 class Ship(Entity, table=ships):
@@ -72,23 +72,23 @@ def heavy_ships_at(berth: str, tons: Decimal) -> Query[Ship]:
 
 
 @pattern("H4", "The names of the ships at a berth", rate=ARRIVAL, example=("B1",))
-def names_at(berth: str) -> Rows[Ship]:
+def names_at(berth: str) -> SelectQuery[Ship]:
     return Ship.at_berth(berth).query().select(Ship.ship_id, Ship.tons)
 
 
 @pattern("H5", "How many ships lie at a berth", rate=ARRIVAL, example=("B1",))
-def count_at(berth: str) -> CountOf[Ship]:
+def count_at(berth: str) -> CountQuery[Ship]:
     return Ship.at_berth(berth).query().count()
 
 
 @pattern("H6", "Several ships", rate=ARRIVAL, example=(["S1", "S2"],))
 def several(ship_ids: list[str]) -> BatchGet[Ship]:
-    return batch(Ship.of(each).get() for each in ship_ids)
+    return batch_get(Ship.of(each).get() for each in ship_ids)
 
 
 @pattern("H7", "The ships at several berths", rate=ARRIVAL, example=(["B1", "B2"],))
-def at_berths(berths: list[str]) -> Parallel[Ship]:
-    return parallel(Ship.at_berth(each).query() for each in berths)
+def at_berths(berths: list[str]) -> ParallelQuery[Ship]:
+    return parallel_query(Ship.at_berth(each).query() for each in berths)
 
 
 @pattern("H8", "Every ship", rate=Rate(per="year"))
@@ -167,7 +167,7 @@ SYSTEM = System(
     "harbour",
     "Ships and where they lie",
     tables=[ships],
-    patterns=patterns_in(sys.modules[__name__]),
+    patterns=collect_patterns(sys.modules[__name__]),
     components=[
         Component("agent", reads=READS),
         Component("api", reads=READS, writes=WRITES),

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from holdfast import Component, Stores
-from holdfast.mcp.answers import ANSWER_BYTES_MAX, PAGE_BYTES_MAX
+from holdfast.mcp.results import PAGE_BYTES_MAX, RESULT_BYTES_MAX
 from tests.unit.mcp import harbour
 from tests.unit.mcp.calling import answer, as_agent, refusal
 from tests.unit.mcp.harbour import SYSTEM, Ship, moor, with_agent
@@ -145,15 +145,13 @@ def test_several_queries_say_how_many_items_are_of_each() -> None:
 
 def test_more_than_an_agent_should_be_given_is_refused_with_what_to_do() -> None:
     async def story(client: Client, _: Stores) -> tuple[str, dict[str, Any]]:
-        much = await refusal(client, "flood", bytes_wanted=ANSWER_BYTES_MAX)
-        return much, await answer(client, "flood", bytes_wanted=ANSWER_BYTES_MAX - 4)
+        much = await refusal(client, "flood", bytes_wanted=RESULT_BYTES_MAX)
+        return much, await answer(client, "flood", bytes_wanted=RESULT_BYTES_MAX - 4)
 
     much, enough = as_agent(story)
 
-    assert much == (
-        "The answer has 262,148 bytes, and 262,144 is the most that is given at once: ask for less."
-    )
-    assert len(enough["result"][0]) == ANSWER_BYTES_MAX - 4
+    assert much == ("The result has 262,148 bytes, more than the limit of 262,144. Request less.")
+    assert len(enough["result"][0]) == RESULT_BYTES_MAX - 4
 
 
 def test_a_function_runs_over_the_patterns_of_the_agent() -> None:
@@ -192,22 +190,22 @@ def test_a_declared_write_is_done_and_tells_what_it_left() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("ship", {}, "ship (H1) was called wrongly: ship_id: Field required."),
-        ("ship", {"ship_id": 7}, "ship (H1) was called wrongly: ship_id: Input should be a valid string."),
+        ("ship", {}, "Invalid arguments of ship (H1): ship_id: Field required."),
+        ("ship", {"ship_id": 7}, "Invalid arguments of ship (H1): ship_id: Input should be a valid string."),
         (
             "ships_at",
             {"berth": "B1", "lmit": 3},
-            "ships_at (H2) was called wrongly: lmit: Extra inputs are not permitted.",
+            "Invalid arguments of ships_at (H2): lmit: Extra inputs are not permitted.",
         ),
         (
             "ships_at",
             {"berth": "B1", "limit": 201},
-            "The arguments cannot be used: limit: Input should be less than or equal to 200.",
+            "Invalid arguments: limit: Input should be less than or equal to 200.",
         ),
         (
             "tonnage",
             {"berth": ""},
-            "The arguments cannot be used: berth: String should have at least 1 character.",
+            "Invalid arguments: berth: String should have at least 1 character.",
         ),
     ],
 )
@@ -254,7 +252,5 @@ def test_what_nobody_expected_is_in_the_log_and_not_in_the_answer(caplog: pytest
     with caplog.at_level(logging.ERROR, logger="holdfast.mcp.server"):
         said = as_agent(story, SYSTEM)
 
-    assert (
-        said == "stumble failed in a way it does not know. The log of the server has the reason: report it."
-    )
+    assert said == "stumble failed unexpectedly. The server's log has the reason: report it."
     assert "a secret of the code" in caplog.text

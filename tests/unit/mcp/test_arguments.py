@@ -117,4 +117,4 @@ def test_the_instructions_tell_the_shape_of_functions_apart() -> None:
 
     told = as_agent(story, harbour_with(since))
 
-    assert "in a shape of its own, or under `result`" in told
+    assert "in its own shape, or under `result`" in told

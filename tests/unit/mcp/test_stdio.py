@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from holdfast import create_tables, open_stores
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
 from tests.unit.mcp.calling import answer, refusal
 from tests.unit.mcp.harbour import SYSTEM, moor
 from tests.unit.mcp.installing import installed
@@ -90,7 +90,7 @@ def test_what_a_tool_prints_and_what_it_logs_stays_out_of_the_protocol(harboured
 
     (failed, found), said = as_agent(harboured, story, "harbour")
 
-    assert failed.startswith("stumble failed in a way it does not know.")
+    assert failed.startswith("stumble failed unexpectedly.")
     assert found["count"] == 1
     assert "ZeroDivisionError: a secret of the code" in said
 
@@ -119,7 +119,7 @@ def test_a_system_that_cannot_be_loaded_does_not_stand_in_the_way_of_another(har
     assert found["count"] == 1
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "holdfast: The system broken (tests.unit.mcp.nowhere:SYSTEM) cannot be loaded:"
+        "holdfast: Loading the system broken (tests.unit.mcp.nowhere:SYSTEM) failed:"
     )
 
 
@@ -129,7 +129,7 @@ def test_a_system_under_another_name_than_its_own_is_refused(tmp_path: Path) -> 
     done = ended(tmp_path, "hafen")
 
     assert done.returncode == 1
-    assert "names the system harbour: call both the same." in done.stderr
+    assert "names the system harbour: give both the same name." in done.stderr
 
 
 def test_the_process_ends_with_its_input_and_says_nothing(harboured: Path) -> None:
@@ -174,11 +174,11 @@ def test_a_system_that_is_not_installed_is_told_with_those_that_are(tmp_path: Pa
     done = ended(tmp_path, "hrbour")
 
     assert done.returncode == 1
-    assert done.stderr.startswith("holdfast: There is no system 'hrbour': harbour")
+    assert done.stderr.startswith("holdfast: System 'hrbour' is not installed. Installed: harbour")
 
 
 def test_tables_in_memory_are_refused_as_nobody_could_have_filled_them(tmp_path: Path) -> None:
     done = ended(tmp_path, "harbour", HOLDFAST_TABLES="sqlite::memory:")
 
     assert done.returncode == 1
-    assert "name a file or an endpoint in the setting `tables`" in done.stderr
+    assert "set a file or an endpoint" in done.stderr

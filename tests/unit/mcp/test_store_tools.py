@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, create_tables, stores_in_memory
-from holdfast.errors import DeclarationError
-from holdfast.mcp.tools import AgentTool, agent_tools
+from holdfast import Component, create_tables, open_memory_stores
+from holdfast.core.errors import DeclarationError
+from holdfast.mcp.tools import AgentTool, build_agent_tools
 from holdfast.runtime import create_buckets, create_queues
 from tests.unit.reports.post_room import (
     SYSTEM,
@@ -31,11 +31,11 @@ def called(agent: Component, *calls: tuple[str, dict[str, Any]]) -> tuple[dict[s
     system = replace(SYSTEM, components=(agent,))
 
     async def run() -> tuple[dict[str, AgentTool], list[Any]]:
-        async with stores_in_memory(system) as stores:
+        async with open_memory_stores(system) as stores:
             await create_tables(stores, system.tables)
             await create_queues(stores, system.queues)
             await create_buckets(stores, system.buckets)
-            tools = {tool.name: tool for tool in agent_tools(stores)}
+            tools = {tool.name: tool for tool in build_agent_tools(stores)}
             return tools, [await tools[name].call(arguments) for name, arguments in calls]
 
     return asyncio.run(run())
@@ -48,7 +48,7 @@ def test_an_agent_without_such_patterns_has_no_such_tools() -> None:
 
 
 def test_receiving_is_no_read() -> None:
-    with pytest.raises(DeclarationError, match="as a read, and it writes"):
+    with pytest.raises(DeclarationError, match="as a read, but it writes"):
         called(Component("agent", reads=(next_letters,)))
 
 
@@ -62,9 +62,9 @@ def test_a_tool_says_which_queue_or_bucket_it_is_about() -> None:
 def test_sending_destroys_nothing_and_cannot_simply_be_repeated() -> None:
     tools, _ = called(AGENT)
 
-    assert (tools["take_in"].effects.destroys, tools["take_in"].effects.repeatable) == (False, False)
-    assert tools["file_scan"].effects.destroys is False
-    assert tools["scan_of"].effects.reads_only is True
+    assert (tools["take_in"].effects.destructive, tools["take_in"].effects.idempotent) == (False, False)
+    assert tools["file_scan"].effects.destructive is False
+    assert tools["scan_of"].effects.read_only is True
 
 
 def test_objects_are_answered_as_json() -> None:

@@ -10,9 +10,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import Tool, ToolAnnotations
 
-from holdfast import Component, Stores, System, stores_in_memory
-from holdfast.errors import DeclarationError, NotFound
-from holdfast.mcp import agent_tools, make_server
+from holdfast import Component, Stores, System, open_memory_stores
+from holdfast.core.errors import DeclarationError, NotFound
+from holdfast.mcp import build_agent_tools, build_server
 from tests.unit.mcp import harbour
 from tests.unit.mcp.calling import as_agent
 from tests.unit.mcp.harbour import SYSTEM, with_agent
@@ -99,8 +99,8 @@ def test_writes_are_offered_only_when_declared_and_say_what_they_may_do() -> Non
 def test_a_write_that_is_declared_as_a_read_is_refused() -> None:
     system = with_agent(Component("agent", reads=(harbour.leave,)))
 
-    with pytest.raises(DeclarationError, match=r"declares H11 \(leave\) as a read, and it writes"):
-        make_server([stores_in_memory(system)])
+    with pytest.raises(DeclarationError, match=r"declares H11 \(leave\) as a read, but it writes"):
+        build_server([open_memory_stores(system)])
 
 
 def test_with_several_systems_each_name_begins_with_its_system() -> None:
@@ -114,10 +114,10 @@ def test_with_several_systems_each_name_begins_with_its_system() -> None:
 
 def test_a_system_without_an_agent_is_refused_with_what_to_add() -> None:
     with pytest.raises(NotFound) as refused:
-        agent_tools(stores_in_memory(with_agent(None)))
+        build_agent_tools(open_memory_stores(with_agent(None)))
 
     assert refused.value.message == (
-        "harbour declares no component 'agent' (it has api, clerk), and so has nothing for agents: add "
+        "harbour declares no component 'agent' (it has api, clerk), and so has no tools for agents. Add "
         "Component('agent', reads=(…)) to the system, with the patterns that an agent may run."
     )
 
@@ -130,7 +130,7 @@ def test_a_function_without_a_docstring_or_without_stores_is_no_tool() -> None:
 
     for function, said in ((silent, "has no docstring"), (lonely, "takes the stores first")):
         with pytest.raises(DeclarationError, match=said):
-            agent_tools(stores_in_memory(replace(SYSTEM, tools=[function])))
+            build_agent_tools(open_memory_stores(replace(SYSTEM, tools=[function])))
 
 
 def test_a_function_named_like_a_pattern_is_refused() -> None:
@@ -138,7 +138,7 @@ def test_a_function_named_like_a_pattern_is_refused() -> None:
         """Not the pattern."""
 
     with pytest.raises(DeclarationError, match="two tools named ship: rename one"):
-        agent_tools(stores_in_memory(replace(SYSTEM, tools=[ship])))
+        build_agent_tools(open_memory_stores(replace(SYSTEM, tools=[ship])))
 
 
 def test_an_unknown_tool_is_an_error_of_the_protocol() -> None:
@@ -147,12 +147,12 @@ def test_an_unknown_tool_is_an_error_of_the_protocol() -> None:
             await client.call_tool("shpi", {})
         return str(refused.value)
 
-    assert as_agent(story) == "There is no tool 'shpi': tools/list names all there are."
+    assert as_agent(story) == "Unknown tool 'shpi': tools/list names all tools."
 
 
 def test_an_agent_that_speaks_the_older_protocol_is_served_too() -> None:
     async def listed() -> int:
-        async with Client(make_server([stores_in_memory(SYSTEM)]), mode="legacy") as client:
+        async with Client(build_server([open_memory_stores(SYSTEM)]), mode="legacy") as client:
             return len((await client.list_tools()).tools)
 
     assert asyncio.run(listed()) == 12

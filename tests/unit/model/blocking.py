@@ -7,8 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from holdfast import Operation, Page, Paged, Stores, System, Table, Write, create_tables, stores_in_memory
-from holdfast.clock import Clock
+from holdfast import (
+    Operation,
+    Page,
+    PagedRead,
+    Stores,
+    System,
+    Table,
+    Write,
+    create_tables,
+    open_memory_stores,
+)
+from holdfast.core.clock import Clock
 from holdfast.operations.tables import GetItem, PutItem
 from holdfast.operations.values import Item
 
@@ -25,10 +35,10 @@ class Blocking:
     def run(self, operation: Operation[R]) -> R:
         return asyncio.run(self.stores.run(operation))
 
-    def all(self, query: Paged[Any, P]) -> Page[P]:
+    def all(self, query: PagedRead[Any, P]) -> Page[P]:
         return asyncio.run(self.stores.all(query))
 
-    def each(self, query: Paged[Any, P]) -> list[P]:
+    def each(self, query: PagedRead[Any, P]) -> list[P]:
         async def collected() -> list[P]:
             return [item async for item in self.stores.each(query)]
 
@@ -49,7 +59,7 @@ class Blocking:
 
 @contextmanager
 def in_memory(*tables: Table, system: System | None = None, clock: Clock | None = None) -> Iterator[Blocking]:
-    stores = stores_in_memory(system, clock=clock)
+    stores = open_memory_stores(system, clock=clock)
     try:
         asyncio.run(create_tables(stores, tables))
         yield Blocking(stores)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field
 
 from holdfast import Attr, Condition, Document, Entity, Key, Table, attr
-from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.core.errors import DeclarationError, InvalidRequest
 from tests.unit.model.blocking import Blocking, in_memory
 
 
@@ -77,16 +77,16 @@ HOLDS: list[tuple[Condition[Box], set[int]]] = [
     (Box.tags.contains("x"), {1}),
     (Box.parts.contains(2), {1}),
     (Box.label.exists(), {1, 2}),
-    (Box.label.missing(), {3}),
+    (Box.label.not_exists(), {3}),
     (Box.owner.at(lambda owner: owner.name) == "Ada", {2}),
     (Box.owner.at(lambda owner: owner.phones[1]) == "2", {2}),
     (Box.owner.at(lambda owner: owner.phones).contains("2"), {2}),
     (Box.owner.at(lambda owner: owner.since) > 2, {2}),
     (Box.extra.at(lambda extra: extra["k"]) == 7, {3}),
     ((Box.size == Size.large) & Box.label.exists(), {2}),
-    ((Box.size == Size.small) | Box.label.missing(), {1, 3}),
+    ((Box.size == Size.small) | Box.label.not_exists(), {1, 3}),
     (~(Box.size == Size.small), {2, 3}),
-    ((Box.size == Size.large) & (Box.label.missing() | Box.tags.contains("x")), {3}),
+    ((Box.size == Size.large) & (Box.label.not_exists() | Box.tags.contains("x")), {3}),
 ]
 
 
@@ -114,40 +114,40 @@ TRUTHS: list[Callable[[Any, Any], object]] = [
 
 @pytest.mark.parametrize("use", TRUTHS, ids=["and", "or", "not", "chained", "in"])
 def test_a_condition_has_no_truth_value(use: Callable[[Any, Any], object]) -> None:
-    with pytest.raises(TypeError, match="a condition has no truth value"):
+    with pytest.raises(TypeError, match="A condition has no truth value"):
         use(Box.size == Size.small, Box.label.exists())
 
 
 def test_what_is_no_condition_is_refused() -> None:
     for wrong in (True, Box.size, "size = small"):
         anything: Any = wrong
-        with pytest.raises(TypeError, match="is no condition"):
+        with pytest.raises(TypeError, match="Invalid condition"):
             Box.of("s").query().where(anything)
 
 
 def test_a_comparison_with_no_value_at_all_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"Box\.size is compared with no value at all"):
+    with pytest.raises(InvalidRequest, match=r"Invalid condition on Box\.size: expected at least one value"):
         Box.size.in_([])
 
 
 def test_a_comparison_with_more_values_than_fit_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"Box\.n is compared with 101 values"):
+    with pytest.raises(InvalidRequest, match=r"Too many values for Box\.n: 101"):
         Box.n.in_(range(101))
 
 
 def test_a_comparison_with_another_attribute_is_refused() -> None:
-    with pytest.raises(TypeError, match="compared with another attribute"):
+    with pytest.raises(TypeError, match="expected a value, not another attribute"):
         assert Box.label == Box.shelf
 
 
 def test_a_comparison_with_a_value_the_attribute_cannot_have_is_refused() -> None:
     wrong: Any = "huge"
-    with pytest.raises(InvalidRequest, match="size cannot be 'huge'"):
+    with pytest.raises(InvalidRequest, match="Invalid size 'huge'"):
         assert Box.size == wrong
 
 
 def test_a_member_that_a_document_does_not_have_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="Owner has no member 'nmae': name, phones and since are"):
+    with pytest.raises(DeclarationError, match="Owner has no member 'nmae': expected name, phones and since"):
         Box.owner.at(lambda owner: owner.nmae)  # type: ignore[attr-defined]
 
 

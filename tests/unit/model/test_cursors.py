@@ -16,18 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Attr, Entity, IndexKey, Key, Query, Table, attr
-from holdfast.errors import Defect, InvalidRequest
-from holdfast.model.cursors import LABELS, read_cursor, write_cursor
-from holdfast.model.reads import Paged
-from holdfast.model.system import System, installed_systems
+from holdfast.core.errors import InternalError, InvalidRequest
+from holdfast.model.entities.cursors import LABELS, decode_cursor, encode_cursor
+from holdfast.model.entities.reads import PagedRead
+from holdfast.model.system import System, load_systems
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.key_conditions import KeyTest
-from holdfast.reports.examples import examples_of
+from holdfast.reports.examples import list_examples
 from tests.unit.model.blocking import Blocking, in_memory
 
 seats = Table("Seats", partition="flight", sort="row", sort_type="N")
-by_price = seats.index("by-price", "cabin", "price", sort_type="N")
-by_mark = seats.index("by-mark", "cabin", "mark", sort_type="B")
+by_price = seats.global_index("by-price", "cabin", "price", sort_type="N")
+by_mark = seats.global_index("by-mark", "cabin", "mark", sort_type="B")
 
 
 class Seat(Entity, table=seats):
@@ -61,10 +61,10 @@ def stores() -> Iterator[Blocking]:
 
 QUERIES: list[Query[Seat]] = [
     Seat.of("EY11").query(),
-    Seat.of("EY11").query().newest_first(),
+    Seat.of("EY11").query().descending(),
     Seat.of("EY11").since(Decimal("0.5")),
     Seat.in_cabin("Y").query(),
-    Seat.in_cabin("Y").query().newest_first(),
+    Seat.in_cabin("Y").query().descending(),
     Seat.by_mark("Y").query(),
 ]
 
@@ -89,14 +89,14 @@ def test_the_cursor_of_one_question_is_refused_by_every_other(stores: Blocking, 
     assert cursor is not None
     for other, query in enumerate(QUERIES):
         if other != asked:
-            with pytest.raises(InvalidRequest, match="does not belong to this question"):
+            with pytest.raises(InvalidRequest, match="does not belong to this query"):
                 stores.run(query.page(2, cursor))
 
 
 def test_the_cursor_of_a_partition_is_refused_by_its_neighbour_and_by_a_scan(stores: Blocking) -> None:
     cursor = stores.run(Seat.of("EY11").query().page(1)).cursor
     for query in (Seat.of("EY12").query(), Seat.scan(reason="a test")):
-        with pytest.raises(InvalidRequest, match="does not belong to this question"):
+        with pytest.raises(InvalidRequest, match="does not belong to this query"):
             stores.run(query.after(cursor))
 
 
@@ -112,16 +112,16 @@ def test_a_cursor_is_refused_by_the_same_query_with_another_filter(stores: Block
     query = Seat.of("EY11").query().where(Seat.price < Decimal(2))
     first = stores.run(query.page(2))
     for other in (Seat.of("EY11").query(), query.where(Seat.cabin == "Y")):
-        with pytest.raises(InvalidRequest, match="does not belong to this question"):
+        with pytest.raises(InvalidRequest, match="does not belong to this query"):
             stores.run(other.after(first.cursor))
 
 
 def test_a_cursor_is_the_same_in_every_process_though_sets_have_no_order() -> None:
     """The order of a set of texts follows hashes, which every process salts anew."""
     made = (
-        "from holdfast.model.cursors import write_cursor\n"
+        "from holdfast.model.entities.cursors import encode_cursor\n"
         "from holdfast.operations.expressions.nodes import Literal\n"
-        "print(write_cursor({'id': '1'}, (Literal([frozenset('abcdefgh'), {'b': 1, 'a': 2}]),)))"
+        "print(encode_cursor({'id': '1'}, (Literal([frozenset('abcdefgh'), {'b': 1, 'a': 2}]),)))"
     )
     cursors = {
         subprocess.run(
@@ -143,7 +143,7 @@ def test_a_cursor_that_was_altered_in_any_character_is_refused(stores: Blocking)
     # The last character may hold bits that mean nothing.
     for place in range(len(cursor) - 1):
         altered = cursor[:place] + ("A" if cursor[place] != "A" else "B") + cursor[place + 1 :]
-        with pytest.raises(InvalidRequest, match="does not belong to this question"):
+        with pytest.raises(InvalidRequest, match="does not belong to this query"):
             stores.run(query.after(altered))
 
 
@@ -162,8 +162,8 @@ FOREIGN: list[Any] = [
 
 @pytest.mark.parametrize("cursor", FOREIGN, ids=lambda cursor: str(cursor)[:12])
 def test_what_is_no_cursor_is_refused(cursor: Any) -> None:
-    with pytest.raises(InvalidRequest, match="does not belong to this question"):
-        read_cursor(cursor, ("T",))
+    with pytest.raises(InvalidRequest, match="does not belong to this query"):
+        decode_cursor(cursor, ("T",))
 
 
 keys = st.dictionaries(
@@ -179,15 +179,15 @@ keys = st.dictionaries(
 
 @given(keys)
 def test_a_key_of_any_type_survives_the_cursor(key: dict[str, Any]) -> None:
-    cursor = write_cursor(key, ("T", None))
-    found = read_cursor(cursor, ("T", None))
+    cursor = encode_cursor(key, ("T", None))
+    found = decode_cursor(cursor, ("T", None))
 
     assert found == key
     assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in key.items()}
     assert cursor.isascii() and not set(cursor) & set("+/=&?")
 
 
-# --- cursors that clients hold -------------------------------------------------------------------------------
+# --- cursors that clients hold ------------------------------------------------------------------------------
 
 EVERY_CONDITION = nodes.And(
     (
@@ -226,8 +226,8 @@ HELD: list[tuple[tuple[object, ...], str]] = [
 
 @pytest.mark.parametrize(("question", "cursor"), HELD, ids=["index", "filter", "scan", "segment"])
 def test_a_cursor_that_a_client_holds_is_still_taken(question: tuple[object, ...], cursor: str) -> None:
-    assert write_cursor({"id": "1"}, question) == cursor
-    assert read_cursor(cursor, question) == {"id": "1"}
+    assert encode_cursor({"id": "1"}, question) == cursor
+    assert decode_cursor(cursor, question) == {"id": "1"}
 
 
 def test_the_labels_are_those_of_the_cursors_that_clients_hold() -> None:
@@ -258,22 +258,22 @@ def test_every_part_of_a_condition_has_a_label() -> None:
     "part", [nodes.RemoveAction(nodes.Path("a")), object(), 1.5], ids=["node", "object", "float"]
 )
 def test_a_part_without_a_label_is_a_defect(part: object) -> None:
-    with pytest.raises(Defect, match="give its class a label"):
-        write_cursor({"id": "1"}, ("T", None, part))
+    with pytest.raises(InternalError, match="add a label for its class"):
+        encode_cursor({"id": "1"}, ("T", None, part))
 
 
 def test_a_member_of_an_enum_is_spelled_as_its_text() -> None:
     class Letter(StrEnum):
         A = "a"
 
-    assert write_cursor({"id": "1"}, (nodes.Literal(Letter.A),)) == write_cursor(
+    assert encode_cursor({"id": "1"}, (nodes.Literal(Letter.A),)) == encode_cursor(
         {"id": "1"}, (nodes.Literal("a"),)
     )
 
 
-@pytest.mark.parametrize("system", installed_systems().values(), ids=lambda system: system.name)
+@pytest.mark.parametrize("system", load_systems().values(), ids=lambda system: system.name)
 def test_every_page_of_a_system_can_have_a_cursor(system: System) -> None:
-    for example in examples_of(system):
+    for example in list_examples(system):
         for part in example.parts:
-            if isinstance(part, Paged):
-                write_cursor({"id": "1"}, part._question)
+            if isinstance(part, PagedRead):
+                encode_cursor({"id": "1"}, part._cursor_scope)

@@ -21,18 +21,18 @@ from holdfast import (
     IndexKey,
     Key,
     Lifetime,
-    Seconds,
     Table,
-    as_written,
+    TimestampSeconds,
     attr,
-    declaration_of,
+    get_declaration,
+    keep_names,
 )
-from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.core.errors import DeclarationError, InvalidRequest
 
 
 def _table(**parts: Any) -> tuple[Table, Index]:
     table = Table("Tab", partition="PK", sort="SK", **parts)
-    return table, table.index("by-x", "GSI1PK", "GSI1SK")
+    return table, table.global_index("by-x", "GSI1PK", "GSI1SK")
 
 
 def _no_key() -> object:
@@ -135,7 +135,7 @@ def _two_keys_for_one_index() -> object:
 
 def _one_key_attribute_made_in_two_ways() -> object:
     table, _ = _table()
-    inverted = table.index("inverted", "SK", "PK")
+    inverted = table.global_index("inverted", "SK", "PK")
 
     class Wrong(Entity, table=table):
         id: Attr[str] = attr()
@@ -147,7 +147,7 @@ def _one_key_attribute_made_in_two_ways() -> object:
 
 def _only_without_a_key_of_its_own() -> object:
     table = Table("Tab", partition="id")
-    index = table.index("by-state", "state")
+    index = table.global_index("by-state", "state")
 
     class Wrong(Entity, table=table):
         id: Attr[str] = attr()
@@ -186,7 +186,7 @@ def _number_where_the_table_has_a_text() -> object:
 
 def _text_where_the_index_has_a_number() -> object:
     table = Table("Tab", partition="id")
-    index = table.index("by-rank", "kind", "rank", sort_type="N")
+    index = table.global_index("by-rank", "kind", "rank", sort_type="N")
 
     class Wrong(Entity, table=table):
         id: Attr[str] = attr()
@@ -318,7 +318,7 @@ def _text_as_the_end_of_a_life() -> object:
 def _seconds_as_the_end_of_a_life() -> object:
     class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
-        over: Attr[Seconds | None] = attr("ends", default=None)
+        over: Attr[TimestampSeconds | None] = attr("ends", default=None)
         of = Key(id)
 
     return Wrong
@@ -341,7 +341,7 @@ def _table_with_an_odd_name() -> object:
 
 
 def _index_with_a_long_name() -> object:
-    return _table()[0].index("x" * 256, "x")
+    return _table()[0].global_index("x" * 256, "x")
 
 
 def _index_with_a_space_in_its_name() -> object:
@@ -350,7 +350,7 @@ def _index_with_a_space_in_its_name() -> object:
 
 def _projection_as_text() -> object:
     wrong: Any = "KEYS_ONLY"
-    return _table()[0].index("by-y", "y", projection=wrong)
+    return _table()[0].global_index("by-y", "y", projection=wrong)
 
 
 class Labels(Document):
@@ -374,43 +374,46 @@ def _use_without_a_table() -> object:
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
-    (_no_key, r"Wrong has 0 primary keys: write one, as of = Key\(PK, SK\)"),
+    (_no_key, r"Wrong has 0 primary keys: expected exactly one, such as of = Key\(PK, SK\)"),
     (_two_keys, "Wrong has 2 primary keys"),
-    (_sort_key_left_out, "Wrong in table Tab has the sort key SK: say what it is made of"),
-    (_sort_key_too_many, "Wrong in table Tab has no sort key: take the second part away"),
-    (_empty_partition, "the partition key PK must be made of something"),
-    (_optional_in_primary_key, "id may be absent, and a primary key may not"),
-    (_no_separator, r"what follows a must begin with '#'"),
-    (_other_separator, r"what follows a must begin with '#', or two different items could be given one key"),
+    (_sort_key_left_out, "Wrong in table Tab: missing sort key SK"),
+    (_sort_key_too_many, "Wrong in table Tab has no sort key: remove the second argument"),
+    (_empty_partition, "the partition key PK is empty"),
+    (_optional_in_primary_key, "id may be absent, but the primary key is required"),
+    (_no_separator, r"expected '#' after a"),
+    (_other_separator, r"expected '#' after a, or two different items could get the same key"),
     (_index_of_another_table, "Wrong in index by-x: the index belongs to table Tab, not to Tab"),
-    (_index_without_its_sort_key, "Wrong in index by-x has the sort key GSI1SK"),
+    (_index_without_its_sort_key, "Wrong in index by-x: missing sort key GSI1SK"),
     (_two_keys_for_one_index, "Wrong has two keys for the index by-x"),
-    (_one_key_attribute_made_in_two_ways, "Wrong makes the key attribute PK in two ways"),
-    (_only_without_a_key_of_its_own, "`only` needs a key attribute of its own"),
-    (_attribute_under_a_key_made_of_it, "keeps the attribute id under id, which is also a key"),
+    (_one_key_attribute_made_in_two_ways, "Wrong computes the key attribute PK in two ways"),
+    (_only_without_a_key_of_its_own, "`only` needs a computed key attribute"),
+    (_attribute_under_a_key_made_of_it, "id is the stored name of the attribute id and also a computed key"),
     (_two_attributes_under_one_name, "Wrong stores two attributes under x"),
-    (_number_where_the_table_has_a_text, "the key id is declared as text, and is made of a number"),
-    (_text_where_the_index_has_a_number, "the key rank is declared as a number, and is made of text"),
-    (_name_that_every_entity_has, r"Wrong\.put has the name of something every entity has"),
-    (_forgetful_document, r"Wrong\.held holds a Forgetful, which forgets members that it does not know"),
-    (_type_that_is_not_defined, "Wrong has an attribute of the type Later, which is not defined"),
-    (_optional_with_a_default, r"Wrong\.state can be absent, .* let that be None"),
-    (_set_with_a_default, r"Wrong\.tags can be absent, .* let that be an empty set"),
-    (_lifetime_without_a_place, "its table says in which attribute the end is kept"),
-    (_two_lifetimes, "it may have one"),
-    (_lifetime_over_an_attribute, "keeps an attribute under ends, where the end of its lifetime is written"),
-    (_separator_of_two_characters, "the separator of key templates is one character"),
-    (_separator_that_escapes, "the separator of key templates is one character"),
-    (_lifetime_from_a_day, "has a lifetime from day, which is no datetime"),
-    (_text_as_the_end_of_a_life, "keeps ends under ends, by which the table ends lives, and it is no number"),
-    (_seconds_as_the_end_of_a_life, "keeps over under ends, by which the table ends lives"),
-    (_attribute_without_attr_in_a_key, r"as id: Attr\[str\] = attr\(\)"),
-    (_table_with_a_short_name, "The table 'T' cannot be called so: a name has 3 to 255 letters"),
-    (_table_with_an_odd_name, "The table 'Flüge' cannot be called so"),
-    (_index_with_a_long_name, "cannot be called so"),
-    (_index_with_a_space_in_its_name, "The index Tab.by x cannot be called so"),
-    (_projection_as_text, "the projection 'KEYS_ONLY', which is none: give ALL, KEYS_ONLY or include"),
-    (_document_with_a_set_that_cannot_be_absent, r"Labels.texts is a set.*give it the default"),
+    (_number_where_the_table_has_a_text, "the key id is declared as text, but its value is a number"),
+    (_text_where_the_index_has_a_number, "the key rank is declared as a number, but its value is text"),
+    (_name_that_every_entity_has, r"Reserved name Wrong\.put"),
+    (_forgetful_document, r"Invalid type of Wrong\.held: Forgetful drops members"),
+    (_type_that_is_not_defined, "Undefined type Later in an annotation of Wrong"),
+    (_optional_with_a_default, r"Invalid default of Wrong\.state: .* expected None"),
+    (_set_with_a_default, r"Invalid default of Wrong\.tags: .* expected an empty set"),
+    (_lifetime_without_a_place, "a table with a time-to-live attribute"),
+    (_two_lifetimes, "expected at most one"),
+    (_lifetime_over_an_attribute, "an attribute is stored under ends, where its Lifetime writes"),
+    (_separator_of_two_characters, "Invalid separator .*: expected one character"),
+    (_separator_that_escapes, "Invalid separator .*: expected one character"),
+    (_lifetime_from_a_day, "day is not a datetime"),
+    (
+        _text_as_the_end_of_a_life,
+        r"\.ends: it is stored under the table's ttl attribute ends, which needs epoch seconds",
+    ),
+    (_seconds_as_the_end_of_a_life, r"\.over: it is stored under the table's ttl attribute ends"),
+    (_attribute_without_attr_in_a_key, r"such as id: Attr\[str\] = attr\(\)"),
+    (_table_with_a_short_name, "Invalid name of the table 'T': expected 3 to 255 letters"),
+    (_table_with_an_odd_name, "Invalid name of the table 'Flüge'"),
+    (_index_with_a_long_name, "Invalid name of the index"),
+    (_index_with_a_space_in_its_name, "Invalid name of the index Tab.by x"),
+    (_projection_as_text, "Invalid projection 'KEYS_ONLY' .* expected ALL, KEYS_ONLY or include"),
+    (_document_with_a_set_that_cannot_be_absent, r"Missing default of Labels.texts.*Give it the default"),
     (_two_indexes_of_one_name, "Table Tab has two indexes named by-x"),
     (_use_without_a_table, r"Base has no table: declare it with class Base\(Entity, table=…\)"),
 ]
@@ -425,14 +428,14 @@ def test_a_declaration_that_cannot_be_meant_is_refused(declare: Callable[[], obj
 
 def test_a_number_in_a_template_is_refused() -> None:
     number: Any = 5
-    with pytest.raises(TypeError, match="5 cannot be part of a key template"):
+    with pytest.raises(TypeError, match="Invalid key part 5"):
 
         class Wrong(Entity, table=_table()[0]):
             id: Attr[str] = attr()
             of = Key("A#" + id + number, "B")
 
 
-# --- what is declared once and used by several ------------------------------------------------------------------
+# --- what is declared once and used by several --------------------------------------------------------------
 
 
 class Kept(Entity):
@@ -449,7 +452,7 @@ class Invoice(Kept, table=Table("Invoices", partition="PK")):
     amount_due: Attr[Decimal] = attr()
 
 
-class Receipt(Kept, table=Table("Receipts", partition="pk", names=as_written)):
+class Receipt(Kept, table=Table("Receipts", partition="pk", naming=keep_names)):
     amount_paid: Attr[Decimal] = attr()
     items: Attr[list[str]] = attr(default_factory=list)
 
@@ -477,7 +480,7 @@ def test_an_entity_that_is_derived_without_a_table_has_none() -> None:
         pass
 
     with pytest.raises(DeclarationError, match="Special has no table"):
-        declaration_of(Special)
+        get_declaration(Special)
 
 
 def test_an_entity_is_frozen_and_takes_no_other_attribute() -> None:
@@ -516,7 +519,7 @@ def test_a_life_that_ends_after_the_last_year_is_refused() -> None:
         of = Key(id)
         lives = Lifetime(made, timedelta(days=90))
 
-    with pytest.raises(InvalidRequest, match="ends after the last year there is"):
+    with pytest.raises(InvalidRequest, match="is later than the last supported year"):
         Thing(id="1", made=datetime(9999, 12, 1, tzinfo=UTC)).to_item()
 
 
@@ -533,7 +536,7 @@ def test_an_attribute_that_is_not_there_is_told_with_the_nearest() -> None:
 
 def test_put_refuses_another_entity() -> None:
     other: Any = RECEIPT
-    with pytest.raises(DeclarationError, match="Invoice.put takes a Invoice, not a Receipt"):
+    with pytest.raises(DeclarationError, match="Invoice.put: expected a Invoice, got a Receipt"):
         Invoice.put(other)
 
 
@@ -543,7 +546,7 @@ OPERATIONS: list[Callable[[], object]] = [
     lambda: Invoice.of("1").query().select(Invoice.version),
     lambda: Invoice.of("1").query().count(),
     lambda: Invoice.of("1").update().set(Invoice.version, 2).when(Invoice.made < NOON),
-    lambda: Invoice.of("1").delete().by_pattern("X"),
+    lambda: Invoice.of("1").delete().with_pattern("X"),
     lambda: Invoice.of("1").check(),
     lambda: Invoice.create(INVOICE),
     lambda: Invoice.scan(reason="a test"),
@@ -558,7 +561,7 @@ def test_operations_are_values_that_compare_and_hash(build: Callable[[], object]
 
 
 def test_operations_on_other_values_are_other_operations() -> None:
-    assert len({Invoice.of("1").get(), Invoice.of("2").get(), Invoice.of("1").get().by_pattern("X")}) == 3
+    assert len({Invoice.of("1").get(), Invoice.of("2").get(), Invoice.of("1").get().with_pattern("X")}) == 3
 
 
 def test_a_local_index_shares_the_partition_of_its_table() -> None:
@@ -576,4 +579,4 @@ def test_a_local_index_shares_the_partition_of_its_table() -> None:
     (definition,) = table.definition("T").local_indexes
     assert (definition.keys.partition, definition.keys.sort) == ("PK", "made")
     made = Event.of("o").update("1").set(Event.made, NOON).or_create()
-    assert made.key_changes() == {}
+    assert made.compute_key_changes() == {}

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast import Attr, Entity, Key, Table, attr
-from holdfast.errors import DeclarationError
+from holdfast.core.errors import DeclarationError
 
 
 def _declared(table: Table, name: str, key: Any) -> type[Entity]:
@@ -64,7 +64,9 @@ def test_entities_that_could_be_taken_for_each_other_are_refused(one: Any, other
     table = Table("Shared", partition="PK", sort="SK")
     first, second = (other, one) if turned else (one, other)
     _declared(table, "One", first)
-    with pytest.raises(DeclarationError, match=r"Other and One are kept in table Shared.*as 'OTHER#'"):
+    with pytest.raises(
+        DeclarationError, match=r"Conflicting keys of Other and One in table Shared.*such as 'OTHER#'"
+    ):
         _declared(table, "Other", second)
     assert [each.__name__ for each in table.entities] == ["One"]
 

@@ -16,12 +16,12 @@ from holdfast import (
     Attr,
     BatchGet,
     Component,
-    CountOf,
+    CountQuery,
     Entity,
     Get,
     Key,
     Load,
-    Parallel,
+    ParallelQuery,
     Put,
     Query,
     Rate,
@@ -33,19 +33,19 @@ from holdfast import (
     Update,
     Volume,
     attr,
-    batch,
+    batch_get,
     batch_put,
-    installed_system,
+    collect_patterns,
+    load_system,
+    open_memory_stores,
     open_stores,
-    parallel,
+    parallel_query,
     pattern,
-    patterns_in,
-    stores_in_memory,
     transact,
 )
-from holdfast.errors import ComponentRefused, DeclarationError, InvalidRequest, NotFound
+from holdfast.config.settings import Settings
+from holdfast.core.errors import ComponentRefused, DeclarationError, InvalidRequest, NotFound
 from holdfast.operations.expressions.key_conditions import KeyTest
-from holdfast.settings import Settings
 from tests.unit.model.blocking import Blocking, in_memory
 
 
@@ -87,7 +87,7 @@ def seats_in(flight: str, cabin: Cabin = Cabin.economy, limit: int = 20) -> Quer
 )
 def take(flight: str, seat: str, who: str, when: datetime) -> Update[Seat]:
     change = Seat.of(flight).update(seat).set(Seat.taken_by, who).set(Seat.taken_at, when)
-    return change.when(Seat.taken_by.missing())
+    return change.when(Seat.taken_by.not_exists())
 
 
 @pattern("S4", "A new seat", rate=RATE, example=lambda: (Seat(flight="EY11", seat="7A"),))
@@ -96,18 +96,18 @@ def new_seat(seat: Seat) -> Put[Seat]:
 
 
 @pattern("S5", "How many seats", rate=RATE, example=("EY11",))
-def seat_count(flight: str) -> CountOf[Seat]:
+def seat_count(flight: str) -> CountQuery[Seat]:
     return Seat.of(flight).query().count()
 
 
 @pattern("S6", "Several seats", rate=RATE, example=("EY11", ["7A"]))
 def several(flight: str, named: list[str]) -> BatchGet[Seat]:
-    return batch(Seat.of(flight).get(name) for name in named)
+    return batch_get(Seat.of(flight).get(name) for name in named)
 
 
 @pattern("S7", "Seats of several flights", rate=RATE, example=(["EY11"],))
-def of_flights(flights: list[str]) -> Parallel[Seat]:
-    return parallel(Seat.of(flight).query() for flight in flights)
+def of_flights(flights: list[str]) -> ParallelQuery[Seat]:
+    return parallel_query(Seat.of(flight).query() for flight in flights)
 
 
 @pattern("S8", "Swap two seats", rate=RATE, example=("EY11", "7A", "7B"))
@@ -126,7 +126,7 @@ CABIN = System("cabin", "Seats", (seats,), PATTERNS, (READER, WRITER))
 
 def test_an_operation_carries_the_id_of_its_pattern() -> None:
     for each in PATTERNS:
-        assert each.example().pattern == each.id
+        assert each.build_example().pattern == each.id
 
 
 def test_a_pattern_knows_what_it_is() -> None:
@@ -141,9 +141,9 @@ def test_a_pattern_knows_what_it_is() -> None:
 
 
 def test_an_example_is_arguments_in_order_by_name_or_made_when_needed() -> None:
-    assert seat.example() == seat("EY11", "7A")
-    assert seats_in.example() == seats_in("EY11", Cabin.business)
-    assert take.example() == take("EY11", "7A", "Ada", NOON)
+    assert seat.build_example() == seat("EY11", "7A")
+    assert seats_in.build_example() == seats_in("EY11", Cabin.business)
+    assert take.build_example() == take("EY11", "7A", "Ada", NOON)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_an_example_is_arguments_in_order_by_name_or_made_when_needed() -> None:
     [
         (
             lambda wrong: wrong(),
-            r"S1 is called as seat\(flight: .*, seat: .*missing a required argument: 'flight'",
+            r"Invalid call of pattern S1: missing a required argument: 'flight'. Expected seat\(flight: .*, seat: ",
         ),
         (lambda wrong: wrong("EY11", "7A", "x"), "too many positional arguments"),
         (lambda wrong: wrong("EY11", seta="7A"), "missing a required argument: 'seat'"),
@@ -173,7 +173,9 @@ def test_an_error_inside_a_pattern_is_not_taken_for_a_wrong_call() -> None:
 
 def test_a_pattern_that_returns_no_operation_is_refused() -> None:
     wrong: Any = pattern("X", "Nothing", rate=RATE)
-    with pytest.raises(DeclarationError, match=r"X \(<lambda>\) returned 7: a pattern returns one operation"):
+    with pytest.raises(
+        DeclarationError, match=r"Invalid result of pattern X \(<lambda>\): expected one operation, got 7"
+    ):
         wrong(lambda: 7)()
 
 
@@ -182,16 +184,16 @@ def test_an_update_that_no_store_could_run_is_refused_when_its_pattern_is_called
     def rename(flight: str, old: str, new: str) -> Update[Seat]:
         return Seat.of(flight).update(old).set(Seat.seat, new)
 
-    with pytest.raises(InvalidRequest, match="seat is part of the primary key"):
+    with pytest.raises(InvalidRequest, match="Invalid change of seat: it is part of the primary key"):
         rename("EY11", "7A", "7B")
 
 
 def test_plain_arguments_are_converted_by_the_declared_types() -> None:
-    assert seats_in.called_with_plain({"flight": "EY11", "cabin": "J"}) == seats_in("EY11", Cabin.business)
+    assert seats_in.call_with_json({"flight": "EY11", "cabin": "J"}) == seats_in("EY11", Cabin.business)
     when = "2026-02-04T13:00:00+01:00"
-    made = take.called_with_plain({"flight": "EY11", "seat": "7A", "who": "Ada", "when": when})
-    assert made.request(str).update == take("EY11", "7A", "Ada", NOON).request(str).update
-    assert new_seat.called_with_plain({"seat": {"flight": "EY11", "seat": "7A", "cabin": "J"}}) == new_seat(
+    made = take.call_with_json({"flight": "EY11", "seat": "7A", "who": "Ada", "when": when})
+    assert made.build_request(str).update == take("EY11", "7A", "Ada", NOON).build_request(str).update
+    assert new_seat.call_with_json({"seat": {"flight": "EY11", "seat": "7A", "cabin": "J"}}) == new_seat(
         Seat(flight="EY11", seat="7A", cabin=Cabin.business)
     )
 
@@ -203,12 +205,12 @@ def test_plain_arguments_are_converted_by_the_declared_types() -> None:
         ({"flight": "EY11", "cabin": "Z"}, "cabin: Input should be 'Y' or 'J'"),
         ({"flight": "EY11", "colour": "red"}, "colour: Extra inputs are not permitted"),
         ({"flight": "EY11", "limit": "many"}, "limit: Input should be a valid integer"),
-        ({"flight": "EY11", "limit": 0}, "A page of 0 items cannot be read"),
+        ({"flight": "EY11", "limit": 0}, "Invalid page size 0"),
     ],
 )
 def test_plain_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidRequest, match=told):
-        seats_in.called_with_plain(arguments)
+        seats_in.call_with_json(arguments)
 
 
 def test_arguments_have_a_json_schema_whatever_they_are_called() -> None:
@@ -219,16 +221,16 @@ def test_arguments_have_a_json_schema_whatever_they_are_called() -> None:
     schema = odd.arguments_model.model_json_schema()
     assert list(schema["properties"]) == ["model_id", "id"]
     with pytest.raises(InvalidRequest, match="model_id: String should match pattern"):
-        odd.called_with_plain({"model_id": "x", "id": "y"})
+        odd.call_with_json({"model_id": "x", "id": "y"})
 
 
 def test_the_patterns_of_a_module_are_found_in_their_order() -> None:
     module = types.SimpleNamespace(seat=seat, x=1, take=take)
 
-    assert patterns_in(module) == (seat, take)
+    assert collect_patterns(module) == (seat, take)
 
 
-# --- systems --------------------------------------------------------------------------------------------------
+# --- systems ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_the_patterns_of_a_module_are_found_in_their_order() -> None:
         ({"components": (READER, READER)}, "cabin declares two components named reader"),
         (
             {"patterns": (seat,), "components": (WRITER,)},
-            "The component writer of cabin declares S3, S8, S4, which",
+            "Unknown pattern S3, S8, S4 in the component writer of cabin",
         ),
     ],
 )
@@ -250,18 +252,18 @@ def test_a_system_that_does_not_hold_together_is_refused(parts: dict[str, Any], 
 
 def test_what_a_system_does_not_have_is_not_found_with_what_it_has() -> None:
     with pytest.raises(NotFound, match="cabin has no component 'x': it has reader, writer"):
-        CABIN.component("x")
+        CABIN.get_component("x")
     with pytest.raises(NotFound, match="cabin has no pattern 'x'"):
-        CABIN.pattern("x")
+        CABIN.get_pattern("x")
     with pytest.raises(NotFound, match="cabin has no table 'x': it has Seats"):
-        CABIN.table("x")
-    with pytest.raises(NotFound, match="There is no system 'no-such-system'"):
-        installed_system("no-such-system")
+        CABIN.get_table("x")
+    with pytest.raises(NotFound, match="System 'no-such-system' is not installed"):
+        load_system("no-such-system")
 
 
 def test_a_pattern_is_found_by_its_id_and_by_its_name() -> None:
-    assert CABIN.pattern("S3") is take is CABIN.pattern("take")
-    assert CABIN.components_of(seat) == (READER, WRITER)
+    assert CABIN.get_pattern("S3") is take is CABIN.get_pattern("take")
+    assert CABIN.find_components(seat) == (READER, WRITER)
 
 
 def test_the_busiest_key_has_an_even_share_unless_it_is_told() -> None:
@@ -270,7 +272,7 @@ def test_the_busiest_key_has_an_even_share_unless_it_is_told() -> None:
     assert Load().peak_factor == 1.0
 
 
-# --- components -----------------------------------------------------------------------------------------------
+# --- components ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -300,9 +302,9 @@ def test_what_is_made_of_the_operations_of_patterns_is_allowed_as_they_are(store
 
     assert reader.run(seats_in("EY11").count()).count == 2
     assert len(reader.run(seats_in("EY11").select(Seat.seat).page(1))) == 1
-    assert len(reader.run(batch([seat("EY11", "7A"), seat("EY11", "7B")]))) == 2
-    assert [len(page) for page in reader.run(parallel([seats_in("EY11"), seats_in("EY12")]))] == [2, 0]
-    assert reader.run(batch([])) == ()
+    assert len(reader.run(batch_get([seat("EY11", "7A"), seat("EY11", "7B")]))) == 2
+    assert [len(page) for page in reader.run(parallel_query([seats_in("EY11"), seats_in("EY12")]))] == [2, 0]
+    assert reader.run(batch_get([])) == ()
     writer.run(transact(take("EY11", "7A", "Ada", NOON), new_seat(Seat(flight="EY11", seat="7C"))))
 
 
@@ -310,8 +312,8 @@ def test_what_is_made_of_one_undeclared_part_is_refused(stores: Blocking) -> Non
     writer = Blocking(stores.stores.for_component("writer"))
     for refused in (
         seats_in("EY11").count(),
-        batch([seat("EY11", "7A"), Seat.of("EY11").get("7B")]),
-        parallel([seats_in("EY11")]),
+        batch_get([seat("EY11", "7A"), Seat.of("EY11").get("7B")]),
+        parallel_query([seats_in("EY11")]),
         batch_put([new_seat(Seat(flight="EY11", seat="7A")), Seat.put(Seat(flight="EY11", seat="7B"))]),
     ):
         with pytest.raises(ComponentRefused):
@@ -326,11 +328,11 @@ def test_what_is_put_together_is_metered_under_the_patterns_of_its_parts(stores:
     stores.stores.observe(lambda usage: seen.append(usage.pattern))
     for operation in (
         seats_in("EY11").count(),
-        batch([seat("EY11", "7A"), seat("EY11", "7B")]),
-        parallel([seats_in("EY11"), seats_in("EY12").by_pattern("S9")]),
+        batch_get([seat("EY11", "7A"), seat("EY11", "7B")]),
+        parallel_query([seats_in("EY11"), seats_in("EY12").with_pattern("S9")]),
         transact(new_seat(Seat(flight="EY11", seat="7A")), new_seat(Seat(flight="EY11", seat="7B"))),
         transact(take("EY11", "7A", "Ada", NOON), new_seat(Seat(flight="EY11", seat="7C"))),
-        batch([Seat.of("EY11").get("7A")]),
+        batch_get([Seat.of("EY11").get("7A")]),
     ):
         stores.run(operation)
 
@@ -338,7 +340,7 @@ def test_what_is_put_together_is_metered_under_the_patterns_of_its_parts(stores:
 
 
 def test_an_index_that_is_missing_is_told_with_how_to_add_it() -> None:
-    later = seats.index("by-name", "takenBy", default=False)
+    later = seats.global_index("by-name", "takenBy", default=False)
     try:
         condition = (KeyTest("takenBy", "=", ("Ada",)),)
         query = replace(Seat.of("EY11").query(), read_index=later, key_condition=condition)
@@ -376,14 +378,17 @@ def test_a_component_is_refused_what_no_pattern_made(stores: Blocking) -> None:
 
 def test_a_transaction_of_what_is_allowed_and_what_is_not_is_refused_as_a_whole(stores: Blocking) -> None:
     writer = Blocking(stores.stores.for_component("writer"))
-    for stranger in (Seat.of("EY11").delete("7B"), Seat.put(Seat(flight="EY11", seat="7C")).by_pattern("S9")):
+    for stranger in (
+        Seat.of("EY11").delete("7B"),
+        Seat.put(Seat(flight="EY11", seat="7C")).with_pattern("S9"),
+    ):
         with pytest.raises(ComponentRefused):
             writer.transact(new_seat(Seat(flight="EY11", seat="7A")), stranger)
     assert stores.run(seat_count("EY11")).count == 0
 
 
 def test_stores_without_a_system_have_no_components() -> None:
-    with in_memory(seats) as opened, pytest.raises(InvalidRequest, match="belong to no system"):
+    with in_memory(seats) as opened, pytest.raises(InvalidRequest, match="These stores have no system"):
         opened.stores.for_component("reader")
 
 
@@ -401,7 +406,7 @@ def test_what_a_component_runs_is_observed_on_the_stores_it_came_from(stores: Bl
     assert seen == [("reader", "S1")]
 
 
-# --- names of tables ------------------------------------------------------------------------------------------
+# --- names of tables ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -436,7 +441,7 @@ def test_stores_are_opened_as_the_settings_say(tmp_path: Any) -> None:
 
 def test_stores_close_at_the_end_of_their_block() -> None:
     async def used() -> Stores:
-        async with stores_in_memory(CABIN) as stores:
+        async with open_memory_stores(CABIN) as stores:
             return stores
 
     assert isinstance(asyncio.run(used()), Stores)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Attr, Entity, IndexKey, Key, Table, Update, attr
-from holdfast.errors import ConditionFailed, InvalidRequest
+from holdfast.core.errors import ConditionFailed, InvalidRequest
 from tests.unit.model.blocking import Blocking, in_memory
 
 tasks = Table("Tasks", partition="PK", sort="SK")
-by_assignee = tasks.index("by-assignee", "GSI1PK", "GSI1SK")
-by_state = tasks.index("by-state", "GSI2PK", "GSI2SK")
-by_label = tasks.index("by-label", "label", "rank", sort_type="N")
+by_assignee = tasks.global_index("by-assignee", "GSI1PK", "GSI1SK")
+by_state = tasks.global_index("by-state", "GSI2PK", "GSI2SK")
+by_label = tasks.global_index("by-label", "label", "rank", sort_type="N")
 
 
 class State(StrEnum):
@@ -137,7 +137,7 @@ LEAVING: list[tuple[Update[Task], list[str]]] = [
 def test_an_update_that_leaves_an_index_needs_nothing_else_of_its_key(
     update: Update[Task], names: list[str], stores: Blocking
 ) -> None:
-    assert update.key_changes() == dict.fromkeys(names)
+    assert update.compute_key_changes() == dict.fromkeys(names)
     stores.run(Task.put(Task(id="1", project="p", assignee="ada", due="d", state=State.waiting)))
     stores.run(update)
     item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
@@ -146,38 +146,41 @@ def test_an_update_that_leaves_an_index_needs_nothing_else_of_its_key(
 
 def test_what_is_told_is_used_for_the_key_and_not_written(stores: Blocking) -> None:
     stores.run(Task.put(Task(id="1", project="p", due="2026")))
-    stores.run(Task.of("p").update("1").set(Task.assignee, "ada").knowing(Task.due, "2026"))
+    stores.run(Task.of("p").update("1").set(Task.assignee, "ada").with_current(Task.due, "2026"))
 
     assert _assigned(stores) == ["1"]
-    update = Task.of("p").update("1").set(Task.assignee, "eve").knowing(Task.due, "2026")
-    assert "due" not in str(update.request(str).update)
-    assert update.knowing(Task.state, State.open).key_changes() == {"GSI1PK": "WHO#eve", "GSI1SK": "DUE#2026"}
+    update = Task.of("p").update("1").set(Task.assignee, "eve").with_current(Task.due, "2026")
+    assert "due" not in str(update.build_request(str).update)
+    assert update.with_current(Task.state, State.open).compute_key_changes() == {
+        "GSI1PK": "WHO#eve",
+        "GSI1SK": "DUE#2026",
+    }
 
 
 def test_what_is_told_to_be_absent_keeps_the_item_out_of_the_index() -> None:
-    update = Task.of("p").update("1").set(Task.assignee, "ada").knowing(Task.due, None)
+    update = Task.of("p").update("1").set(Task.assignee, "ada").with_current(Task.due, None)
 
-    assert update.key_changes() == {"GSI1PK": None, "GSI1SK": None}
+    assert update.compute_key_changes() == {"GSI1PK": None, "GSI1SK": None}
 
 
 REFUSED = [
     (
-        Task.of("p").update("1").set(Task.assignee, "ada").set(Task.due, "x").knowing(Task.due, "x"),
-        r"due is changed by this update and told with knowing\(…\) too",
+        Task.of("p").update("1").set(Task.assignee, "ada").set(Task.due, "x").with_current(Task.due, "x"),
+        r"due is both changed by this update and passed to with_current\(…\)",
     ),
-    (Task.of("p").update("1").knowing(Task.project, "q"), "the item that is updated has 'PROJECT#p'"),
+    (Task.of("p").update("1").with_current(Task.project, "q"), "the updated item has 'PROJECT#p'"),
     (
-        Task.of("p").update("1").knowing(Task.due, "x").or_create(),
-        "would then be without due: set it, instead of telling it",
+        Task.of("p").update("1").with_current(Task.due, "x").or_create(),
+        r"would then lack due: use set\(…\)",
     ),
-    (Task.of("p").update("1").set(Task.assignee, "ada"), "assignee and due: set due too"),
+    (Task.of("p").update("1").set(Task.assignee, "ada"), "assignee and due: also set due"),
     (
         Task.of("p").update("1").set_if_absent(Task.state, State.open),
-        "set state to a value that is known",
+        "set state to a known value",
     ),
     (
         Task.of("p").update("1").set_if_absent(Task.due, "x").set(Task.assignee, "ada"),
-        "set due to a value that is known",
+        "set due to a known value",
     ),
 ]
 

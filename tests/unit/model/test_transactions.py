@@ -8,8 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast import Attr, Entity, Key, Table, Write, attr, declaration_of, transact
-from holdfast.errors import IdempotencyMismatch, InvalidRequest, StoresMixed, TransactionCancelled
+from holdfast import Attr, Entity, Key, Table, Write, attr, get_declaration, transact
+from holdfast.core.errors import (
+    CrossStoreTransaction,
+    IdempotencyMismatch,
+    InvalidRequest,
+    TransactionCancelled,
+)
 from tests.unit.model.blocking import Blocking, in_memory
 
 accounts = Table("Accounts", partition="id")
@@ -75,7 +80,7 @@ def test_a_check_lets_the_others_happen_or_not(stores: Blocking) -> None:
 
 
 def test_a_check_alone_is_refused(stores: Blocking) -> None:
-    with pytest.raises(InvalidRequest, match="A check has a meaning only beside writes"):
+    with pytest.raises(InvalidRequest, match="A check runs only inside a transaction"):
         stores.run(Account.of("a").check())
 
 
@@ -101,29 +106,31 @@ class Send(Write[None]):
 
 
 def test_a_transaction_on_two_stores_is_refused_and_names_the_outbox() -> None:
-    with pytest.raises(StoresMixed, match=r"operations on tables and queues: .* outbox") as refused:
-        transact(Account.put(Account(id="c")), Send(declaration_of(Account)))
+    with pytest.raises(
+        CrossStoreTransaction, match=r"one store, got tables and queues\. .* outbox"
+    ) as refused:
+        transact(Account.put(Account(id="c")), Send(get_declaration(Account)))
 
     assert refused.value.stores == ("tables", "queues")
 
 
 def test_a_transaction_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="give it one write at least"):
+    with pytest.raises(InvalidRequest, match="pass at least one write"):
         transact()
 
 
 def test_a_transaction_of_more_than_fits_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="room for 100 actions, and this one has 101"):
+    with pytest.raises(InvalidRequest, match="101, and at most 100 are allowed"):
         transact(*(Account.put(Account(id=str(number))) for number in range(101)))
 
 
 @pytest.mark.parametrize("token", ["", "x" * 37])
 def test_a_token_that_the_service_does_not_take_is_refused(token: str) -> None:
-    with pytest.raises(InvalidRequest, match="has 1 to 36 characters"):
+    with pytest.raises(InvalidRequest, match="expected 1 to 36"):
         transact(Account.put(Account(id="a")), token=token)
 
 
 @pytest.mark.parametrize("wrong", [Account.of("a").get(), Account.of("a").query(), Account(id="a")])
 def test_what_is_no_write_is_refused_in_a_transaction(wrong: Any) -> None:
-    with pytest.raises(InvalidRequest, match="only writes and checks can"):
+    with pytest.raises(InvalidRequest, match="expected writes and checks only"):
         transact(wrong)

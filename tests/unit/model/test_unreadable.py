@@ -13,13 +13,13 @@ from holdfast import (
     Stores,
     Table,
     attr,
-    batch,
+    batch_get,
     create_tables,
-    leaving_out_unreadable,
-    parallel,
-    stores_in_memory,
+    open_memory_stores,
+    parallel_query,
+    skip_unreadable,
 )
-from holdfast.errors import ItemUnreadable
+from holdfast.core.errors import ItemUnreadable
 from holdfast.operations.tables import PutItem
 
 seats = Table("Seats", "flight", "seat")
@@ -41,7 +41,7 @@ async def _filled(stores: Stores) -> None:
 
 def test_one_item_that_cannot_be_read_fails_the_query_as_a_rule() -> None:
     async def story() -> None:
-        async with stores_in_memory() as stores:
+        async with open_memory_stores() as stores:
             await _filled(stores)
             with pytest.raises(ItemUnreadable, match="1B"):
                 await stores.all(Seat.of("1").query())
@@ -51,12 +51,12 @@ def test_one_item_that_cannot_be_read_fails_the_query_as_a_rule() -> None:
 
 def test_who_is_prepared_gets_the_others_and_what_was_left_out() -> None:
     async def story() -> None:
-        async with stores_in_memory() as stores:
+        async with open_memory_stores() as stores:
             await _filled(stores)
-            with leaving_out_unreadable() as left_out:
+            with skip_unreadable() as left_out:
                 found = await stores.all(Seat.of("1").query())
-                several = await stores.run(parallel([Seat.of("1").query(), Seat.of("2").query()]))
-                many = await stores.run(batch([Seat.of("1").get("1A"), Seat.of("1").get("1B")]))
+                several = await stores.run(parallel_query([Seat.of("1").query(), Seat.of("2").query()]))
+                many = await stores.run(batch_get([Seat.of("1").get("1A"), Seat.of("1").get("1B")]))
                 with pytest.raises(ItemUnreadable):
                     await stores.run(Seat.of("1").get("1B"))
             assert [each.seat for each in found] == ["1A", "1C"]

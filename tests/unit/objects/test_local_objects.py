@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.errors import NotFound, ObjectDamaged, ObjectHeld, SettingsError, StoreFull
+from holdfast.core.errors import NotFound, ObjectDamaged, ObjectHeld, SettingsError, StoreFull
 from holdfast.operations.objects import (
     BucketDefinition,
     CreateBucket,

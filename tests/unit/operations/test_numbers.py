@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
 from holdfast.operations.numbers import NOT_A_NUMBER, OVERFLOW, TOO_PRECISE, UNDERFLOW
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, item_size, nesting, ordered, same, type_of, value_size
 from holdfast.stores.tables.embedded.storage import codec

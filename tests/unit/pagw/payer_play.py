@@ -17,12 +17,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast import Secret
-from holdfast.web import serving, verify
-from pagw.payers.client import Payer, make_client
-from pagw.payers.config import PayerConfig, payer_config
-from pagw.payers.formats import JsonFormat
-from pagw.payers.oauth import AccessToken, fetch_token
-from pagw.sandbox.payer import PayerSandbox, payer_app
+from holdfast.web import serve_in_thread, verify
+from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
+from pagw.integrations.payers.client import PayerClient, make_client
+from pagw.integrations.payers.config import PayerConfig, parse_payer_config
+from pagw.integrations.payers.formats import JsonFormat
+from pagw.integrations.payers.oauth import AccessToken, fetch_token
 
 T = TypeVar("T")
 NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
@@ -57,7 +57,7 @@ class Tokens:
         if self.kept is None or self._clock.now() >= self.until:
             secret = Secret(self._config.credentials_name, CREDENTIALS)
             self.kept = await fetch_token(self._http, self._config, secret, clock=self._clock)
-            self.until = self._clock.now() + self.kept.usable_s(self._clock.now())
+            self.until = self._clock.now() + self.kept.get_usable_s(self._clock.now())
             self.fetched += 1
         return self.kept.access_token
 
@@ -87,7 +87,7 @@ def make_config(url: str, **settings: Any) -> PayerConfig:
         "answer_s": 5.0,
         **settings,
     }
-    return payer_config(given)
+    return parse_payer_config(given)
 
 
 def make_body(reference: str, *codes: str, kind: str = "submit", **told: Any) -> bytes:
@@ -101,21 +101,21 @@ def make_body(reference: str, *codes: str, kind: str = "submit", **told: Any) ->
         "bundle": {"resourceType": "Bundle", "entry": [{"resource": {"name": [{"family": PATIENT}]}}]},
         **told,
     }
-    return JsonFormat().converted(enriched)
+    return JsonFormat().convert(enriched)
 
 
 async def with_payer(
-    url: str, clock: Any, ask: Callable[[Payer, Tokens], Awaitable[T]], **settings: Any
+    url: str, clock: Any, ask: Callable[[PayerClient, Tokens], Awaitable[T]], **settings: Any
 ) -> T:
     async with make_client() as http:
         config = make_config(url, **settings)
         tokens = Tokens(http, config, clock)
-        return await ask(Payer(http, config, tokens.token, tokens.forget, clock), tokens)
+        return await ask(PayerClient(http, config, tokens.token, tokens.forget, clock), tokens)
 
 
-def asked(sandbox: PayerSandbox, ask: Callable[[Payer], Awaitable[T]], **settings: Any) -> T:
+def asked(sandbox: PayerSandbox, ask: Callable[[PayerClient], Awaitable[T]], **settings: Any) -> T:
     """What `ask` gives, over real HTTP."""
-    with serving(payer_app(sandbox)) as url:
+    with serve_in_thread(build_payer_app(sandbox)) as url:
         return asyncio.run(with_payer(url, sandbox.clock, lambda payer, _: ask(payer), **settings))
 
 
@@ -147,5 +147,5 @@ class Callbacks:
     @contextmanager
     def listening(self) -> Iterator[str]:
         app = Starlette(routes=[Route("/payer-callbacks/acme", self.take, methods=["POST"])])
-        with serving(app) as url:
+        with serve_in_thread(app) as url:
             yield f"{url}/payer-callbacks/acme"

@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import RequestError
-from pagw import attachments
-from pagw.attachments import EICAR, AttachmentRefused, Finding, NoScanner, attachments_in, scanned
+from holdfast.core.errors import RequestError
+from pagw.domain import attachments
+from pagw.domain.attachments import (
+    EICAR,
+    AttachmentRefused,
+    NoScanner,
+    ScanResult,
+    extract_attachments,
+    scan_attachments,
+)
 
 SECRET = "Amal Haddad MBR-77"
 PDF = b"%PDF-1.7\n" + SECRET.encode()
@@ -46,7 +53,7 @@ def inline(body: bytes, **told: Any) -> dict[str, Any]:
 
 def refused(*resources: dict[str, Any]) -> AttachmentRefused:
     with pytest.raises(AttachmentRefused) as raised:
-        attachments_in(bundle(*resources))
+        extract_attachments(bundle(*resources))
     return raised.value
 
 
@@ -66,7 +73,7 @@ def test_finds_attachments_wherever_they_stand_and_numbers_them_in_the_order_of_
     first = {"resourceType": "Binary", "contentType": "image/png", "data": encoded(PNG)}
     second = {"resourceType": "Binary", "id": "scan", "contentType": "image/jpeg", "data": encoded(JPEG)}
 
-    found = attachments_in(bundle(claim, papers, first, second))
+    found = extract_attachments(bundle(claim, papers, first, second))
 
     assert [(each.key, each.content_type) for each in found] == [
         ("attachments/attachment_001.pdf", "application/pdf"),
@@ -83,14 +90,14 @@ def test_finds_attachments_wherever_they_stand_and_numbers_them_in_the_order_of_
 def test_the_same_bundle_gives_the_same_attachments_again() -> None:
     given = bundle(inline(PDF), inline(TEXT))
 
-    assert attachments_in(given) == attachments_in(given)
+    assert extract_attachments(given) == extract_attachments(given)
 
 
 @pytest.mark.parametrize(
     "given", [{}, {"entry": None}, {"entry": "x"}, {"entry": [None, {}, {"resource": 3}]}, bundle({})]
 )
 def test_a_bundle_without_attachments_has_none(given: dict[str, Any]) -> None:
-    assert attachments_in(given) == ()
+    assert extract_attachments(given) == ()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +125,7 @@ def test_an_attachment_is_what_its_bytes_say(
     body: bytes, said: str | None, content_type: str, extension: str
 ) -> None:
     told = {} if said is None else {"contentType": said}
-    (found,) = attachments_in(bundle(inline(body, **told)))
+    (found,) = extract_attachments(bundle(inline(body, **told)))
 
     assert (found.content_type, found.extension, found.body) == (content_type, extension, body)
 
@@ -138,11 +145,11 @@ XHTML = b'<a:html xmlns:a="http://www.w3.org/1999/xhtml"><a:body/></a:html>'
         (b"PK\x03\x04word/document.xml", "it is an archive"),
         (b"\x1f\x8b\x08", "it is an archive"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "it is an office document that may hold programs"),
-        (b"\x00\x01\x02\x03", "it is of no kind that is taken here"),
-        (b"plain\x00text", "it is of no kind that is taken here"),
-        (b"caf\xe9", "it is of no kind that is taken here"),
-        (b"\x1b[2Jcleared", "it is of no kind that is taken here"),
-        (b"   %PDF-1.7 \x80", "it is of no kind that is taken here"),
+        (b"\x00\x01\x02\x03", "its file type is not supported"),
+        (b"plain\x00text", "its file type is not supported"),
+        (b"caf\xe9", "its file type is not supported"),
+        (b"\x1b[2Jcleared", "its file type is not supported"),
+        (b"   %PDF-1.7 \x80", "its file type is not supported"),
         (b"<!DOCTYPE html><p>hello", "it is a page that may run scripts"),
         (b"<HTML><body>", "it is a page that may run scripts"),
         (b"see: < script >alert(1)</script>", "it is a page that may run scripts"),
@@ -170,10 +177,10 @@ def test_refuses_what_is_said_to_be_something_else(body: bytes, said: str) -> No
 
 def test_refuses_a_size_or_a_hash_that_is_not_that_of_the_bytes() -> None:
     digest = encoded(hashlib.sha1(PDF, usedforsecurity=False).digest())
-    assert attachments_in(bundle(inline(PDF, size=len(PDF), hash=digest)))[0].body == PDF
+    assert extract_attachments(bundle(inline(PDF, size=len(PDF), hash=digest)))[0].body == PDF
 
-    assert refused(inline(PDF, size=1)).reason == "its size is not the one that is said"
-    assert refused(inline(TEXT, hash=digest)).reason == "its hash is not the one that is said"
+    assert refused(inline(PDF, size=1)).reason == "its size differs from the declared size"
+    assert refused(inline(TEXT, hash=digest)).reason == "its hash differs from the declared hash"
 
 
 @pytest.mark.parametrize(
@@ -196,13 +203,13 @@ def test_refuses_a_size_or_a_hash_that_is_not_that_of_the_bytes() -> None:
 def test_refuses_data_that_is_no_strict_base64(data: Any) -> None:
     error = refused(document({"data": data}))
 
-    assert (error.code, error.reason) == ("value", "its data is no base64")
+    assert (error.code, error.reason) == ("value", "its data is not valid base64")
 
 
 def test_lines_in_base64_are_taken() -> None:
     lines = base64.encodebytes(PDF * 20).decode()
 
-    assert attachments_in(bundle(document({"data": lines})))[0].body == PDF * 20
+    assert extract_attachments(bundle(document({"data": lines})))[0].body == PDF * 20
 
 
 def test_refuses_an_empty_attachment() -> None:
@@ -219,7 +226,7 @@ def test_refuses_what_is_neither_there_nor_in_the_bundle() -> None:
 
 def test_refuses_one_that_is_too_large_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachments, "ATTACHMENT_BYTES_MAX", len(PDF))
-    assert attachments_in(bundle(inline(PDF)))[0].bytes == len(PDF)
+    assert extract_attachments(bundle(inline(PDF)))[0].bytes == len(PDF)
 
     assert refused(inline(PDF + b"x")).code == "too-long"
     assert refused(document({"data": "*" * (3 * len(PDF))})).code == "too-long"
@@ -227,18 +234,21 @@ def test_refuses_one_that_is_too_large_before_it_is_decoded(monkeypatch: pytest.
 
 def test_refuses_too_many_and_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachments, "ATTACHMENTS_MAX", 3)
-    assert len(attachments_in(bundle(*[inline(PDF)] * 3))) == 3
+    assert len(extract_attachments(bundle(*[inline(PDF)] * 3))) == 3
     error = refused(*[inline(PDF)] * 4)
     assert (error.code, error.expression) == ("too-long", "Bundle.entry[3].resource.content[0].attachment")
 
     monkeypatch.setattr(attachments, "ATTACHMENTS_BYTES_MAX", 2 * len(PDF))
-    assert len(attachments_in(bundle(*[inline(PDF)] * 2))) == 2
+    assert len(extract_attachments(bundle(*[inline(PDF)] * 2))) == 2
     assert refused(*[inline(PDF)] * 3).code == "too-long"
 
 
 def test_the_limits_leave_room_for_three_digits_of_a_key() -> None:
     assert attachments.ATTACHMENTS_MAX <= 999
-    assert attachments.attachment_key(attachments.ATTACHMENTS_MAX, "pdf") == "attachments/attachment_050.pdf"
+    assert (
+        attachments.build_attachment_key(attachments.ATTACHMENTS_MAX, "pdf")
+        == "attachments/attachment_050.pdf"
+    )
 
 
 def test_bytes_of_any_kind_are_taken_or_refused_and_never_a_fault_of_ours() -> None:
@@ -247,7 +257,7 @@ def test_bytes_of_any_kind_are_taken_or_refused_and_never_a_fault_of_ours() -> N
     for _ in range(2_000):
         body = drawn.choice(openings) + drawn.randbytes(drawn.randrange(1, 60))
         try:
-            (found,) = attachments_in(bundle(inline(body)))
+            (found,) = extract_attachments(bundle(inline(body)))
         except AttachmentRefused:
             continue
         assert found.body == body
@@ -270,7 +280,7 @@ def test_neither_an_error_nor_an_attachment_shows_the_content() -> None:
         assert SECRET not in shown and encoded(PNG)[:12] not in shown
         assert error.http_status == 422
 
-    (found,) = attachments_in(bundle(inline(TEXT)))
+    (found,) = extract_attachments(bundle(inline(TEXT)))
     assert SECRET not in repr(found)
 
 
@@ -287,20 +297,20 @@ def test_refuses_the_string_by_which_scanners_are_tested(body: bytes) -> None:
 class Sniffer:
     """Refuses PDFs."""
 
-    async def scan(self, body: bytes) -> Finding:
-        return Finding("sniffer 1", not body.startswith(b"%PDF"))
+    async def scan(self, body: bytes) -> ScanResult:
+        return ScanResult("sniffer 1", not body.startswith(b"%PDF"))
 
 
 def test_what_the_scanner_refuses_is_not_kept() -> None:
-    found = attachments_in(bundle(inline(TEXT), inline(PDF)))
+    found = extract_attachments(bundle(inline(TEXT), inline(PDF)))
 
-    assert asyncio.run(scanned(found[:1], Sniffer())) == (Finding("sniffer 1", True),)
+    assert asyncio.run(scan_attachments(found[:1], Sniffer())) == (ScanResult("sniffer 1", True),)
     with pytest.raises(AttachmentRefused) as raised:
-        asyncio.run(scanned(found, Sniffer()))
+        asyncio.run(scan_attachments(found, Sniffer()))
     assert raised.value.expression == "Bundle.entry[1].resource.content[0].attachment"
 
 
 def test_without_a_scanner_nobody_says_that_it_is_clean() -> None:
-    found = attachments_in(bundle(inline(TEXT)))
+    found = extract_attachments(bundle(inline(TEXT)))
 
-    assert asyncio.run(scanned(found, NoScanner())) == (Finding("none", None),)
+    assert asyncio.run(scan_attachments(found, NoScanner())) == (ScanResult("none", None),)

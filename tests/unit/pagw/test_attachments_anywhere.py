@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pagw.attachments import EICAR, AttachmentRefused, attachments_in
+from pagw.domain.attachments import EICAR, AttachmentRefused, extract_attachments
 
 PROGRAM = base64.b64encode(b"MZ\x90\x00" + bytes(200)).decode()
 VIRUS = base64.b64encode(EICAR).decode()
@@ -52,18 +52,18 @@ def bundle(resource: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.proves("PG-30")
 @pytest.mark.parametrize("place", places(NOTE))
 def test_an_attachment_is_kept_or_refused_wherever_it_stands(place: str) -> None:
-    (found,) = attachments_in(bundle(places(NOTE)[place]))
+    (found,) = extract_attachments(bundle(places(NOTE)[place]))
     assert (found.body, found.content_type) == (b"Seen twice.", "text/plain")
     assert found.expression.startswith("Bundle.entry[0].resource.")
     for data in (PROGRAM, VIRUS):
         with pytest.raises(AttachmentRefused):
-            attachments_in(bundle(places(data)[place]))
+            extract_attachments(bundle(places(data)[place]))
 
 
 def test_bytes_outside_of_an_attachment_are_refused() -> None:
     smuggled = {"resourceType": "Patient", "extension": [{"url": "x", "valueBase64Binary": PROGRAM}]}
     with pytest.raises(AttachmentRefused) as refused:
-        attachments_in(bundle(smuggled))
+        extract_attachments(bundle(smuggled))
     assert refused.value.expression == "Bundle.entry[0].resource.extension[0].valueBase64Binary"
 
 
@@ -72,17 +72,17 @@ def test_measured_values_and_short_signatures_are_no_files() -> None:
     signature = {"type": [{"code": "x"}], "when": "2026-11-02", "who": {"display": "x"}, "data": NOTE}
     observed = {"resourceType": "Observation", "valueSampledData": measured}
     proved = {"resourceType": "Provenance", "signature": [signature]}
-    assert attachments_in(bundle(observed)) == attachments_in(bundle(proved)) == ()
+    assert extract_attachments(bundle(observed)) == extract_attachments(bundle(proved)) == ()
     with pytest.raises(AttachmentRefused):
-        attachments_in(bundle({**observed, "valueSampledData": {**measured, "data": PROGRAM}}))
+        extract_attachments(bundle({**observed, "valueSampledData": {**measured, "data": PROGRAM}}))
     with pytest.raises(AttachmentRefused):
-        attachments_in(bundle({**proved, "signature": [{**signature, "data": "A" * 70_000}]}))
+        extract_attachments(bundle({**proved, "signature": [{**signature, "data": "A" * 70_000}]}))
 
 
 def test_a_contained_binary_may_be_pointed_at_from_where_it_is_contained_alone() -> None:
     binary = {"resourceType": "Binary", "id": "b", **told(NOTE)}
     pointing = {"resourceType": "DocumentReference", "content": [{"attachment": {"url": "#b"}}]}
-    (found,) = attachments_in(bundle({**pointing, "contained": [binary]}))
+    (found,) = extract_attachments(bundle({**pointing, "contained": [binary]}))
     assert found.expression == "Bundle.entry[0].resource.contained[0]"
     with pytest.raises(AttachmentRefused):
-        attachments_in(bundle(pointing))
+        extract_attachments(bundle(pointing))

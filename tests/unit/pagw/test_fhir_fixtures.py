@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from pagw.fhir.answers import response_bundle
-from pagw.fhir.capability import capability_statement
-from pagw.fhir.claims import parsed
-from pagw.fhir.decisions import Decision, Outcome
-from pagw.fhir.inquiries import asked
-from pagw.fhir.notifications import check_notification
-from pagw.fhir.outcomes import FhirRefused, errors
-from pagw.fhir.pas_rules import check_inquiry, check_request, check_response
-from pagw.fhir.reading import read_bundle
-from pagw.fhir.structure import structure_issues
-from pagw.fhir.subscriptions import FILTERS, read_subscription
-from pagw.fhir.urls import TOPIC
-from pagw.sample_bundles import CREATED
+from pagw.demo.sample.bundles import CREATED
+from pagw.domain.fhir.claims import parse_claim
+from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.inquiries import parse_inquiry
+from pagw.domain.fhir.outcomes import FhirRefused, select_errors
+from pagw.domain.fhir.parser import parse_bundle
+from pagw.domain.fhir.responses.capability_statement import build_capability_statement
+from pagw.domain.fhir.responses.notifications import check_notification
+from pagw.domain.fhir.responses.response_bundles import build_response_bundle
+from pagw.domain.fhir.rules.pas_rules import check_inquiry, check_request, check_response
+from pagw.domain.fhir.rules.structure import check_structure
+from pagw.domain.fhir.subscriptions import FILTERS, parse_subscription
+from pagw.domain.fhir.urls import TOPIC
 
 PAGW = Path(os.environ.get("HOLDFAST_REAL_DATA", Path(__file__).parents[4] / "shared" / "data")) / "pagw"
 FIXTURES = PAGW / "inferno-pas-fixtures"
@@ -44,19 +44,19 @@ def fixture(name: str) -> Any:
     ],
 )
 def test_a_conformant_request_is_taken_and_answered(name: str) -> None:
-    request = read_bundle((FIXTURES / f"{name}.json").read_bytes())
-    assert errors(check_request(request)) == []
-    claim = parsed(request)
+    request = parse_bundle((FIXTURES / f"{name}.json").read_bytes())
+    assert select_errors(check_request(request)) == []
+    claim = parse_claim(request)
     assert (claim.provider_npi, claim.intent) == ("8189991234", "submit")
     for outcome in Outcome:
-        answer = response_bundle(request, Decision(outcome=outcome), pagw_id="PAGW-1", created=CREATED)
-        assert errors(check_response(answer, request)) == []
+        answer = build_response_bundle(request, Decision(outcome=outcome), pagw_id="PAGW-1", created=CREATED)
+        assert select_errors(check_response(answer, request)) == []
 
 
 def test_the_conformant_inquiry_is_taken() -> None:
     inquiry = fixture("conformant_pas_inquire_bundle_v110")
-    assert errors(check_inquiry(inquiry)) == []
-    told = asked(inquiry)
+    assert select_errors(check_inquiry(inquiry)) == []
+    told = parse_inquiry(inquiry)
     assert told.provider_npi == "8189991234" and told.authorization_numbers
 
 
@@ -68,14 +68,14 @@ def test_the_conformant_inquiry_is_taken() -> None:
     ],
 )
 def test_a_request_that_is_not_conformant_is_refused(name: str, code: str) -> None:
-    assert code in {issue.code for issue in errors(check_request(fixture(name)))}
+    assert code in {issue.code for issue in select_errors(check_request(fixture(name)))}
 
 
 def test_a_claim_that_is_no_bundle_is_refused_and_sound_by_itself() -> None:
-    with pytest.raises(FhirRefused, match="not a Bundle"):
-        read_bundle((FIXTURES / "pas_claim.json").read_bytes())
+    with pytest.raises(FhirRefused, match="expected Bundle"):
+        parse_bundle((FIXTURES / "pas_claim.json").read_bytes())
     for name in ("pas_claim", "pas_device_request_all_must_support"):
-        assert structure_issues(fixture(name), name) == []
+        assert check_structure(fixture(name), name) == []
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,14 @@ def test_a_valid_answer_is_valid(name: str) -> None:
     ],
 )
 def test_an_answer_that_is_not_valid_is_found_out(name: str, code: str) -> None:
-    assert code in {issue.code for issue in errors(check_response(fixture(name)))}
+    assert code in {issue.code for issue in select_errors(check_response(fixture(name)))}
 
 
 def test_a_patient_under_the_address_of_another_is_found_out_beside_the_request() -> None:
     answer, request = fixture("response_bundle_patient_wrong_fullurl"), fixture("conformant_pas_bundle_v110")
-    assert [issue.expression for issue in errors(check_response(answer, request))] == ["Bundle.entry[3]"]
+    assert [issue.expression for issue in select_errors(check_response(answer, request))] == [
+        "Bundle.entry[3]"
+    ]
 
 
 def test_the_answers_of_the_simulated_payer_are_valid() -> None:
@@ -110,15 +112,15 @@ def test_the_answers_of_the_simulated_payer_are_valid() -> None:
     for name in names:
         told = json.loads(inputs[name])
         for bundle in told if isinstance(told, list) else [told]:
-            assert errors(check_response(bundle)) == [], name
+            assert select_errors(check_response(bundle)) == [], name
     assert (
-        structure_issues(json.loads(inputs["operation_failure_operation_outcome"]), "OperationOutcome") == []
+        check_structure(json.loads(inputs["operation_failure_operation_outcome"]), "OperationOutcome") == []
     )
 
 
 @pytest.mark.parametrize("name", ["v221_good", "full_resource"])
 def test_a_good_subscription_is_taken(name: str) -> None:
-    told = read_subscription(fixture(f"PAS_Subscription_example_{name}"))
+    told = parse_subscription(fixture(f"PAS_Subscription_example_{name}"))
     assert (told.topic, told.organization, told.content) == (TOPIC, "8189991234", "full-resource")
 
 
@@ -132,19 +134,19 @@ def test_a_good_subscription_is_taken(name: str) -> None:
 )
 def test_a_bad_subscription_is_refused_for_what_is_bad_in_it(name: str, places: set[str]) -> None:
     with pytest.raises(FhirRefused) as caught:
-        read_subscription(fixture(f"PAS_Subscription_example_{name}"))
+        parse_subscription(fixture(f"PAS_Subscription_example_{name}"))
     assert {issue.expression for issue in caught.value.issues} == places
 
 
 def test_notifications_are_judged_by_what_they_bring() -> None:
-    assert errors(check_notification(fixture("PAS_notification_example_full_resource"))) == []
+    assert select_errors(check_notification(fixture("PAS_notification_example_full_resource"))) == []
     for name in ("PAS_notification_example_id_only", "PAS_notification_missing_elements"):
-        assert errors(check_notification(fixture(name))), name
+        assert select_errors(check_notification(fixture(name))), name
 
 
 def test_the_capability_statement_declares_what_a_pas_server_declares() -> None:
     theirs = fixture("pas_server_capability_statement")
-    ours = capability_statement("https://gateway.example/fhir", "1", CREATED)
+    ours = build_capability_statement("https://gateway.example/fhir", "1", CREATED)
     assert ours["fhirVersion"] == theirs["fhirVersion"] and ours["format"] == theirs["format"]
     for their, our in zip(theirs["rest"][0]["resource"], ours["rest"][0]["resource"], strict=True):
         assert our["type"] == their["type"]

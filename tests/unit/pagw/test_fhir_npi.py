@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagw.fhir.addresses import without_zip_dashes, zip_code
-from pagw.fhir.npi import is_npi, npi_of
+from pagw.domain.fhir.npi import build_npi, is_npi
+from pagw.domain.fhir.postal_codes import format_zip_code, remove_zip_dashes
 
 
 @pytest.mark.proves("PG-X28")
@@ -39,7 +39,7 @@ def test_refuses_what_is_not_ten_digits_that_check(text: str) -> None:
 @pytest.mark.proves("PG-X28")
 @given(st.from_regex(r"[0-9]{9}", fullmatch=True), st.integers(0, 9), st.integers(1, 9))
 def test_one_digit_mistyped_is_always_noticed(nine: str, place: int, shift: int) -> None:
-    number = npi_of(nine)
+    number = build_npi(nine)
     assert is_npi(number)
     wrong = f"{number[:place]}{(int(number[place]) + shift) % 10}{number[place + 1 :]}"
     assert not is_npi(wrong)
@@ -51,7 +51,7 @@ def test_a_zip_plus_4_loses_its_dash_wherever_an_address_stands() -> None:
         "contact": [{"address": {"postalCode": "94110-2209"}}],
         "note": "02139-4307",
     }
-    written = without_zip_dashes(patient)
+    written = remove_zip_dashes(patient)
     assert [each["postalCode"] for each in written["address"]] == ["021394307", "60614"]
     assert written["contact"][0]["address"]["postalCode"] == "941102209"
     assert written["note"] == "02139-4307" and written["address"][0]["line"] == ["1-2 Row"]
@@ -60,4 +60,4 @@ def test_a_zip_plus_4_loses_its_dash_wherever_an_address_stands() -> None:
 
 @pytest.mark.parametrize("text", ["SW1A 1AA", "123-4567", "12345-678", "K1A-0B1"])
 def test_any_other_postal_code_stays(text: str) -> None:
-    assert zip_code(text) == text
+    assert format_zip_code(text) == text

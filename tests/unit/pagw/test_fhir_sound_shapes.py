@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pagw.fhir.sound_shapes import is_sound
-from pagw.fhir.structure import _complaints, _hollow, _model
-from pagw.sample_bundles import cancel_bundle, request_bundle, update_bundle
+from pagw.demo.sample.bundles import build_cancel_bundle, build_request_bundle, build_update_bundle
+from pagw.domain.fhir.rules.fast_structure import is_certainly_valid
+from pagw.domain.fhir.rules.structure import _find_empty_elements, _get_model, _validate
 from tests.unit.pagw.nonsense import spoiled
 
 Json = dict[str, Any]
@@ -71,22 +71,22 @@ VALUES: tuple[Any, ...] = (
 
 
 def resources() -> Iterator[Json]:
-    first = request_bundle(items=("99213", "99214"))
+    first = build_request_bundle(items=("99213", "99214"))
     for made in (
         first,
-        update_bundle(first, reference="R-2", cancelled=[1]),
-        cancel_bundle(first, reference="R-3"),
+        build_update_bundle(first, reference="R-2", cancelled=[1]),
+        build_cancel_bundle(first, reference="R-3"),
     ):
         yield from (entry["resource"] for entry in made["entry"])
 
 
 def is_taken_rightly(resource: Json) -> bool:
     """Whether the quick look took it; that it may is asserted."""
-    model = _model(resource["resourceType"])
+    model = _get_model(resource["resourceType"])
     assert model is not None
-    taken = is_sound(model, resource)
+    taken = is_certainly_valid(model, resource)
     if taken:
-        assert _complaints(model, resource, "here") == list(_hollow(resource, "here")), resource
+        assert _validate(model, resource, "here") == list(_find_empty_elements(resource, "here")), resource
     return taken
 
 
@@ -110,7 +110,7 @@ def test_takes_no_nonsense() -> None:
     every = list(resources())
     for _ in range(500):
         changed = spoiled(random.choice(every), random, "Quince")
-        if isinstance(changed.get("resourceType"), str) and _model(changed["resourceType"]) is not None:
+        if isinstance(changed.get("resourceType"), str) and _get_model(changed["resourceType"]) is not None:
             is_taken_rightly(changed)
 
 
@@ -125,10 +125,10 @@ def test_takes_no_nonsense() -> None:
 )
 def test_leaves_what_is_rare_to_the_models_which_take_it(added: Json) -> None:
     patient = next(each for each in resources() if each["resourceType"] == "Patient") | added
-    model = _model("Patient")
+    model = _get_model("Patient")
     assert model is not None
-    assert not is_sound(model, patient)
-    assert _complaints(model, patient, "here") == []
+    assert not is_certainly_valid(model, patient)
+    assert _validate(model, patient, "here") == []
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_leaves_what_is_rare_to_the_models_which_take_it(added: Json) -> None:
 )
 def test_takes_neither_two_of_a_choice_nor_what_lacks_an_element_nor_another_type(wrong: Json) -> None:
     patient = next(each for each in resources() if each["resourceType"] == "Patient") | wrong
-    model = _model("Patient")
+    model = _get_model("Patient")
     assert model is not None
-    assert not is_sound(model, patient)
+    assert not is_certainly_valid(model, patient)
 
 
 def with_a_value_changed(resource: Json, random: Random) -> Json:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.cache import CacheOperation
-from holdfast.model.objects import ShelfOperation
+from holdfast.model.objects import ObjectOperation
 from holdfast.model.sql import SqlOperation
-from pagw import SYSTEM, files, model, notices, patterns
-from pagw.environments import ENVIRONMENTS, audit_bucket, request_bucket
-from pagw.holds import folder_of
-from pagw.loads import LOAD
+from pagw.model import entities, files, notices, patterns
+from pagw.model.environments import ENVIRONMENTS, get_audit_bucket_name, get_request_bucket_name
+from pagw.model.load_profile import LOAD
+from pagw.ops.legal_holds import get_folder
 from pagw.settings import PagwSettings
+from pagw.system import SYSTEM
 
 ID = "PAGW-01JBX0000000000000000000AA"
 NOVEMBER = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
@@ -33,7 +34,7 @@ def test_the_environments_are_those_of_the_documents_table() -> None:
     }
     assert ENVIRONMENTS["local"].database == "localhost:5432"
     for name, each in ENVIRONMENTS.items():
-        assert model.idempotency.physical_name(name) == each.idempotency_table
+        assert entities.idempotency.physical_name(name) == each.idempotency_table
         assert SYSTEM.environments[name] == each.region
         if name != "local":
             assert each.database == f"*.{each.region}.rds.amazonaws.com"
@@ -47,10 +48,10 @@ def test_buckets_are_named_by_the_region_in_which_their_environment_runs() -> No
             f"crln-pagw-{name}-dataz-gbd-phi-useast{digit}",
             f"crln-pagw-{name}-logz-nogbd-nophi-useast{digit}",
         )
-        assert (request_bucket(name), audit_bucket(name)) == (requests, audit)
-        assert model.requests_bucket.physical_name(name) == requests
-        assert model.audit_events_bucket.physical_name(name) == audit
-    assert model.attachment.bucket is model.requests_bucket, "attachments are in the request bucket"
+        assert (get_request_bucket_name(name), get_audit_bucket_name(name)) == (requests, audit)
+        assert entities.requests_bucket.physical_name(name) == requests
+        assert entities.audit_events_bucket.physical_name(name) == audit
+    assert entities.attachment.bucket is entities.requests_bucket, "attachments are in the request bucket"
 
 
 @pytest.mark.proves("PG-30")
@@ -69,7 +70,7 @@ def test_keys_are_the_documents_and_by_the_month_of_creation_whenever_they_are_a
     assert {key: f"202611/{ID}/{name}" for key, name in made.items()} == {key: key for key in made}
     # Reads make their keys of the same creation time: nothing asks what month it is now.
     assert files.bundle(NOVEMBER, ID).key in made and files.response(NOVEMBER, ID).key in made
-    assert folder_of(NOVEMBER, ID) == f"202611/{ID}"
+    assert get_folder(NOVEMBER, ID) == f"202611/{ID}"
 
 
 @pytest.mark.proves("PG-31")
@@ -77,7 +78,7 @@ def test_the_key_of_an_audit_event_is_the_documents() -> None:
     uuid = "6f1c3c1e-3f6f-4a53-9d7a-0c7a1c5a9d10"
     made = files.keep_audit_event(b"", NOVEMBER, "pasorchestrator", ID, uuid)
     assert made.key == f"202611/20261130/pasorchestrator/23/{ID}_{uuid}.json"
-    assert made.shelf.bucket is model.audit_events_bucket
+    assert made.object_kind.bucket is entities.audit_events_bucket
 
 
 @pytest.mark.proves("PG-3")
@@ -85,27 +86,31 @@ def test_the_key_of_an_audit_event_is_the_documents() -> None:
 def test_each_kind_of_data_is_in_the_store_that_the_matrix_gives_it() -> None:
     """Section 8: what is asked for where, over all that the model declares."""
     assert [each.name for each in SYSTEM.tables] == ["pagw-idempotency"]
-    assert [each.__name__ for each in model.idempotency.entities] == ["IdempotencyRecord"]
+    assert [each.__name__ for each in entities.idempotency.entities] == ["IdempotencyRecord"]
     for tracking in (
         patterns.create_request,
         patterns.advance,
         notices.create_delivery,
         patterns.OUTBOX.append,
     ):
-        assert isinstance(tracking.example(), SqlOperation)
+        assert isinstance(tracking.build_example(), SqlOperation)
     for bundle in (files.keep_bundle, files.keep_attachment, files.keep_response, files.keep_audit_event):
-        assert isinstance(bundle.example(), ShelfOperation)
-    assert isinstance(patterns.record_audit.example(), SqlOperation), "the audit is in SQL and in objects"
+        assert isinstance(bundle.build_example(), ObjectOperation)
+    assert isinstance(patterns.record_audit.build_example(), SqlOperation), (
+        "the audit is in SQL and in objects"
+    )
     cached = {
-        each.example().resource for each in SYSTEM.patterns if isinstance(each.example(), CacheOperation)
+        each.build_example().resource
+        for each in SYSTEM.patterns
+        if isinstance(each.build_example(), CacheOperation)
     }
     assert cached == {
         "oauth:{payer_id}", "ratelimit:{tenant}:{window}", "provider:{npi}", "payer:{payer_id}", "session:{tenant}:{id}",
     }  # fmt: skip
     # Bytes are for objects, and a cache entry is made of what the model declares: no bundle can be put anywhere else.
     for each in SYSTEM.patterns:
-        operation = each.example()
-        if not isinstance(operation, ShelfOperation | CacheOperation):
+        operation = each.build_example()
+        if not isinstance(operation, ObjectOperation | CacheOperation):
             assert not any(isinstance(value, bytes) for value in vars(operation).values()), each.id
 
 
@@ -121,7 +126,9 @@ def test_only_those_read_bundles_who_need_them() -> None:
     } | (readers & {"pasrequestenricher"})
     for name in ("operator", "sweeper", "agent", "pasauditarchive", "outboxpublisher", "payer-callbacks"):
         kinds = {
-            each.example().kind for each in SYSTEM.component(name).patterns if each is not files.payer_request
+            each.build_example().kind
+            for each in SYSTEM.get_component(name).patterns
+            if each is not files.payer_request
         }
         assert "GetObject" not in kinds, name
 

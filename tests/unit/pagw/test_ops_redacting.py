@@ -9,12 +9,12 @@ import logging
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from holdfast.logs import setup_logs
-from pagw import SYSTEM
-from pagw.fhir.claims import ParsedClaim
-from pagw.model import Tracked
-from pagw.redacting import redact
-from pagw.sample_bundles import PEOPLE, request_bundle
+from holdfast.core.logs import setup_logs
+from pagw.demo.sample.bundles import PEOPLE, build_request_bundle
+from pagw.domain.fhir.claims import ParsedClaim
+from pagw.domain.redaction import redact
+from pagw.model.entities import RequestRow
+from pagw.system import SYSTEM
 
 ID = "PAGW-01M7GRNQGSMZD58WWC3KR7QYWX"
 OURS = (
@@ -37,14 +37,14 @@ def test_leaves_what_the_gateway_itself_says(line: str) -> None:
 
 @pytest.mark.proves("PG-X21")
 def test_no_patient_of_the_fixtures_gets_through_an_error_that_shows_its_input() -> None:
-    bundle = request_bundle(reference="R-1")
+    bundle = build_request_bundle(reference="R-1")
     patient = PEOPLE[0]
     refused: list[str] = []
     for model, value in (
         (Told, {"name": f"{patient.given} {patient.family}"}),
         (Told, {"name": bundle}),
         (ParsedClaim, bundle),
-        (Tracked, {"metadata": {"who": patient.family}, "status": patient.member_id}),
+        (RequestRow, {"metadata": {"who": patient.family}, "status": patient.member_id}),
     ):
         with pytest.raises(ValidationError) as caught:
             model.model_validate(value)

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pagw.fhir.answers import error_bundle, response_bundle
-from pagw.fhir.decisions import AuthorizedService, Decision, ItemDecision, Outcome, ReviewAction
-from pagw.fhir.outcomes import error, errors
-from pagw.fhir.pas_rules import check_response
-from pagw.fhir.references import extension
-from pagw.fhir.response_rules import action_codes
-from pagw.fhir.urls import ITEM_ISSUE_DATE, ITEM_PERIOD, ITEM_TRACE_NUMBER, REVIEW_ACTION
-from pagw.sample_bundles import PEOPLE, SampleAttachment, request_bundle, update_bundle
+from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle, build_update_bundle
+from pagw.domain.fhir.decisions import AuthorizedService, Decision, ItemDecision, Outcome, ReviewAction
+from pagw.domain.fhir.outcomes import build_error, select_errors
+from pagw.domain.fhir.references import find_extension
+from pagw.domain.fhir.responses.response_bundles import build_error_bundle, build_response_bundle
+from pagw.domain.fhir.rules.pas_rules import check_response
+from pagw.domain.fhir.rules.response_rules import get_action_codes
+from pagw.domain.fhir.urls import ITEM_ISSUE_DATE, ITEM_PERIOD, ITEM_TRACE_NUMBER, REVIEW_ACTION
 
 Json = dict[str, Any]
 CREATED = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
-REQUEST = request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
+REQUEST = build_request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
 APPROVED = Decision(
     outcome=Outcome.APPROVED,
     authorization_number="AUTH-77",
@@ -33,7 +33,7 @@ APPROVED = Decision(
 
 
 def answered(decision: Decision, request: Json = REQUEST) -> Json:
-    bundle = response_bundle(request, decision, pagw_id="PAGW-1", created=CREATED)
+    bundle = build_response_bundle(request, decision, pagw_id="PAGW-1", created=CREATED)
     assert check_response(bundle, request) == []
     answer: Json = bundle["entry"][0]["resource"]
     return answer
@@ -45,13 +45,13 @@ def test_an_approval_carries_the_number_the_period_and_the_trace_of_each_item() 
     assert answer["preAuthPeriod"] == {"start": "2026-03-02", "end": "2026-06-02"}
     assert [item["itemSequence"] for item in answer["item"]] == [1, 2]
     for place, item in enumerate(answer["item"]):
-        assert action_codes(item) == ["A1"]
+        assert get_action_codes(item) == ["A1"]
         asked = REQUEST["entry"][0]["resource"]["item"][place]
-        assert extension(item, ITEM_TRACE_NUMBER) == extension(asked, ITEM_TRACE_NUMBER)
-        assert extension(item, ITEM_ISSUE_DATE) == {"url": ITEM_ISSUE_DATE, "valueDate": "2026-03-02"}
-        assert extension(item, ITEM_PERIOD) is not None
-        review = extension(item["adjudication"][0], REVIEW_ACTION)
-        assert review is not None and extension(review, "number") == {
+        assert find_extension(item, ITEM_TRACE_NUMBER) == find_extension(asked, ITEM_TRACE_NUMBER)
+        assert find_extension(item, ITEM_ISSUE_DATE) == {"url": ITEM_ISSUE_DATE, "valueDate": "2026-03-02"}
+        assert find_extension(item, ITEM_PERIOD) is not None
+        review = find_extension(item["adjudication"][0], REVIEW_ACTION)
+        assert review is not None and find_extension(review, "number") == {
             "url": "number",
             "valueString": "AUTH-77",
         }
@@ -60,22 +60,22 @@ def test_an_approval_carries_the_number_the_period_and_the_trace_of_each_item() 
 def test_a_denial_says_the_specific_reason_and_no_number() -> None:
     answer = answered(Decision(outcome=Outcome.DENIED, reason_code="0V", reason="Not medically necessary"))
     assert (answer["outcome"], answer["disposition"]) == ("complete", "Not medically necessary")
-    review = extension(answer["item"][0]["adjudication"][0], REVIEW_ACTION)
-    assert review is not None and action_codes(answer["item"][0]) == ["A3"]
-    reason = extension(review, "reasonCode")
+    review = find_extension(answer["item"][0]["adjudication"][0], REVIEW_ACTION)
+    assert review is not None and get_action_codes(answer["item"][0]) == ["A3"]
+    reason = find_extension(review, "reasonCode")
     assert reason is not None and reason["valueCodeableConcept"]["text"] == "Not medically necessary"
     assert reason["valueCodeableConcept"]["coding"][0]["code"] == "0V"
-    assert extension(review, "number") is None and "preAuthRef" not in answer
+    assert find_extension(review, "number") is None and "preAuthRef" not in answer
 
 
 @pytest.mark.proves("PG-X15")
 def test_a_pended_request_is_queued_and_one_pended_in_part_is_partial() -> None:
     pended = answered(Decision(outcome=Outcome.PENDED))
-    assert pended["outcome"] == "queued" and action_codes(pended["item"][0]) == ["A4"]
+    assert pended["outcome"] == "queued" and get_action_codes(pended["item"][0]) == ["A4"]
     half = ItemDecision(sequence=2, action=ReviewAction.PENDED)
     partly = answered(APPROVED.model_copy(update={"items": (half,)}))
     assert partly["outcome"] == "partial"
-    assert [action_codes(item) for item in partly["item"]] == [["A1"], ["A4"]]
+    assert [get_action_codes(item) for item in partly["item"]] == [["A1"], ["A4"]]
 
 
 def test_a_modified_item_keeps_what_was_asked_and_adds_what_was_authorized() -> None:
@@ -85,9 +85,9 @@ def test_a_modified_item_keeps_what_was_asked_and_adds_what_was_authorized() -> 
         ItemDecision(sequence=2, action=ReviewAction.MODIFIED, number="AUTH-78", authorized=other),
     )
     answer = answered(Decision(outcome=Outcome.MODIFIED, items=items, authorization_number="AUTH-77"))
-    assert [action_codes(item) for item in answer["item"]] == [["A1"], ["A6"]]
+    assert [get_action_codes(item) for item in answer["item"]] == [["A1"], ["A6"]]
     (added,) = answer["addItem"]
-    assert added["itemSequence"] == [2] and action_codes(added) == ["A1"]
+    assert added["itemSequence"] == [2] and get_action_codes(added) == ["A1"]
     assert added["productOrService"]["coding"][0]["code"] == "99212" and added["quantity"]["value"] == 3
     whole = answered(Decision(outcome=Outcome.MODIFIED))
     assert [each["itemSequence"] for each in whole["addItem"]] == [[1], [2]]
@@ -95,16 +95,16 @@ def test_a_modified_item_keeps_what_was_asked_and_adds_what_was_authorized() -> 
 
 def test_partial_certification_and_cancellation_have_their_codes() -> None:
     partial = answered(APPROVED.model_copy(update={"review_action": ReviewAction.PARTIAL}))
-    assert action_codes(partial["item"][0]) == ["A2"]
+    assert get_action_codes(partial["item"][0]) == ["A2"]
     gone = answered(Decision(outcome=Outcome.CANCELLED))
-    assert action_codes(gone["item"][0]) == ["C"] and gone["outcome"] == "complete"
-    update = update_bundle(REQUEST, reference="R-2", cancelled=[1], added=["97110"])
+    assert get_action_codes(gone["item"][0]) == ["C"] and gone["outcome"] == "complete"
+    update = build_update_bundle(REQUEST, reference="R-2", cancelled=[1], added=["97110"])
     mixed = answered(APPROVED, update)
-    assert [action_codes(item) for item in mixed["item"]] == [["C"], ["A1"], ["A1"]]
+    assert [get_action_codes(item) for item in mixed["item"]] == [["C"], ["A1"], ["A1"]]
 
 
 def test_what_comes_from_the_request_is_copied_once_and_the_rest_stays_behind() -> None:
-    bundle = response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED)
+    bundle = build_response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED)
     kinds = [each["resource"]["resourceType"] for each in bundle["entry"]]
     assert kinds == ["ClaimResponse", "Patient", "Organization", "Organization"]
     asked = {each["fullUrl"]: each["resource"] for each in REQUEST["entry"]}
@@ -117,9 +117,11 @@ def test_what_comes_from_the_request_is_copied_once_and_the_rest_stays_behind() 
 
 
 def test_built_again_it_is_the_same_answer() -> None:
-    first, second = (response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED) for _ in range(2))
+    first, second = (
+        build_response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED) for _ in range(2)
+    )
     assert json.dumps(first) == json.dumps(second)
-    other = response_bundle(REQUEST, APPROVED, pagw_id="PAGW-2", created=CREATED)
+    other = build_response_bundle(REQUEST, APPROVED, pagw_id="PAGW-2", created=CREATED)
     assert other["entry"][0]["fullUrl"] != first["entry"][0]["fullUrl"]
 
 
@@ -143,16 +145,16 @@ def test_references_of_every_manner_lead_somewhere_in_the_answer_too() -> None:
 
 
 def test_an_error_is_an_answer_of_its_own() -> None:
-    wrong = [error("processing", "The payer could not be reached.")]
-    bundle = error_bundle(REQUEST, wrong, pagw_id="PAGW-1", created=CREATED)
+    wrong = [build_error("processing", "The payer could not be reached.")]
+    bundle = build_error_bundle(REQUEST, wrong, pagw_id="PAGW-1", created=CREATED)
     assert check_response(bundle, REQUEST) == []
     answer = bundle["entry"][0]["resource"]
     assert (
         answer["outcome"] == "error"
         and answer["error"][0]["code"]["text"] == "The payer could not be reached."
     )
-    with pytest.raises(ValueError, match="first entry is a Claim"):
-        error_bundle(bundle, wrong, pagw_id="PAGW-1", created=CREATED)
+    with pytest.raises(ValueError, match="expected a Claim as its first entry"):
+        build_error_bundle(bundle, wrong, pagw_id="PAGW-1", created=CREATED)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +249,6 @@ def withdrawn(bundle: Json) -> None:
     ],
 )
 def test_refuses_an_answer_that_breaks_one_rule(breaks: Callable[[Json], None]) -> None:
-    bundle = deepcopy(response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED))
+    bundle = deepcopy(build_response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED))
     breaks(bundle)
-    assert errors(check_response(bundle, REQUEST))
+    assert select_errors(check_response(bundle, REQUEST))

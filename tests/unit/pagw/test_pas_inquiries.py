@@ -6,55 +6,57 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pagw.fhir.answers import response_bundle
-from pagw.fhir.claims import parsed
-from pagw.fhir.decisions import Decision, Outcome
-from pagw.fhir.inquiries import asked, inquiry_answer, is_permitted, is_sought
-from pagw.fhir.outcomes import errors, warning
-from pagw.fhir.pas_rules import check_inquiry, check_request, check_response
-from pagw.fhir.structure import structure_issues
-from pagw.fhir.urls import AUTHORIZATION_NUMBER
-from pagw.sample_bundles import (
+from pagw.demo.sample.bundles import (
     PEOPLE,
     PRACTITIONER_NPIS,
     PROVIDER_NPIS,
     Person,
-    inquiry_bundle,
-    request_bundle,
+    build_inquiry_bundle,
+    build_request_bundle,
 )
+from pagw.domain.fhir.claims import parse_claim
+from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.inquiries import build_inquiry_response, is_match, is_permitted, parse_inquiry
+from pagw.domain.fhir.outcomes import build_warning, select_errors
+from pagw.domain.fhir.responses.response_bundles import build_response_bundle
+from pagw.domain.fhir.rules.pas_rules import check_inquiry, check_request, check_response
+from pagw.domain.fhir.rules.structure import check_structure
+from pagw.domain.fhir.urls import AUTHORIZATION_NUMBER
 
-REQUEST = request_bundle(reference="R-1")
-CLAIM = parsed(REQUEST)
+REQUEST = build_request_bundle(reference="R-1")
+CLAIM = parse_claim(REQUEST)
 
 
 def test_takes_an_inquiry_without_items_and_refuses_one_without_a_member() -> None:
-    assert check_inquiry(inquiry_bundle()) == []
-    nameless = inquiry_bundle()
+    assert check_inquiry(build_inquiry_bundle()) == []
+    nameless = build_inquiry_bundle()
     for each in nameless["entry"]:
         each["resource"].pop("identifier", None) if each["resource"]["resourceType"] == "Patient" else None
         each["resource"].pop("subscriberId", None)
-    assert errors(check_inquiry(nameless))
-    assert errors(check_request(inquiry_bundle())), "an inquiry asks for nothing, so it is no request"
+    assert select_errors(check_inquiry(nameless))
+    assert select_errors(check_request(build_inquiry_bundle())), (
+        "an inquiry asks for nothing, so it is no request"
+    )
 
 
 def test_searches_by_the_claim_the_authorization_or_the_member() -> None:
-    assert is_sought(asked(inquiry_bundle(claim_reference="R-1")), CLAIM)
-    assert not is_sought(asked(inquiry_bundle(claim_reference="R-2")), CLAIM)
-    by_number = asked(inquiry_bundle(authorization_number="AUTH-77"))
-    assert is_sought(by_number, CLAIM, ["AUTH-77"]) and not is_sought(by_number, CLAIM, ["AUTH-78"])
-    assert is_sought(asked(inquiry_bundle()), CLAIM)
-    assert not is_sought(asked(inquiry_bundle(payer="OTHER-HEALTH")), CLAIM)
+    assert is_match(parse_inquiry(build_inquiry_bundle(claim_reference="R-1")), CLAIM)
+    assert not is_match(parse_inquiry(build_inquiry_bundle(claim_reference="R-2")), CLAIM)
+    by_number = parse_inquiry(build_inquiry_bundle(authorization_number="AUTH-77"))
+    assert is_match(by_number, CLAIM, ["AUTH-77"]) and not is_match(by_number, CLAIM, ["AUTH-78"])
+    assert is_match(parse_inquiry(build_inquiry_bundle()), CLAIM)
+    assert not is_match(parse_inquiry(build_inquiry_bundle(payer="OTHER-HEALTH")), CLAIM)
 
 
 def test_numbers_are_read_from_items_and_services_narrow_the_search() -> None:
-    bundle = request_bundle(reference="Q-2", items=("97110",))
+    bundle = build_request_bundle(reference="Q-2", items=("97110",))
     claim = bundle["entry"][0]["resource"]
     claim["item"][0]["extension"].append({"url": AUTHORIZATION_NUMBER, "valueString": "AUTH-9"})
-    assert asked(bundle).authorization_numbers == ("AUTH-9",)
+    assert parse_inquiry(bundle).authorization_numbers == ("AUTH-9",)
     del claim["item"][0]["extension"][-1], claim["identifier"]
-    assert not is_sought(asked(bundle), CLAIM)
+    assert not is_match(parse_inquiry(bundle), CLAIM)
     claim["item"][0]["productOrService"]["coding"][0]["code"] = "99213"
-    assert is_sought(asked(bundle), CLAIM)
+    assert is_match(parse_inquiry(bundle), CLAIM)
 
 
 @pytest.mark.parametrize(
@@ -68,22 +70,24 @@ def test_numbers_are_read_from_items_and_services_narrow_the_search() -> None:
 def test_others_are_answered_by_member_id_and_npi_together(
     member: Person, npi: str, is_allowed: bool
 ) -> None:
-    inquiry = asked(inquiry_bundle(member=member, npi=npi, claim_reference="R-1"))
+    inquiry = parse_inquiry(build_inquiry_bundle(member=member, npi=npi, claim_reference="R-1"))
     assert is_permitted(inquiry, CLAIM) is is_allowed
 
 
 def test_the_rendering_practitioner_may_ask_too() -> None:
-    inquiry = asked(inquiry_bundle(npi=PRACTITIONER_NPIS[0]))
+    inquiry = parse_inquiry(build_inquiry_bundle(npi=PRACTITIONER_NPIS[0]))
     assert is_permitted(inquiry, CLAIM)
 
 
 def test_the_answer_holds_one_bundle_for_each_claim_and_says_what_is_withheld() -> None:
     decision = Decision(outcome=Outcome.APPROVED, authorization_number="AUTH-77")
     created = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
-    found = response_bundle(REQUEST, decision, pagw_id="PAGW-1", created=created, inquiry=True)
+    found = build_response_bundle(REQUEST, decision, pagw_id="PAGW-1", created=created, inquiry=True)
     assert check_response(found, REQUEST) == []
-    withheld = [warning("suppressed", "Some authorizations are not shown. Telephone the payer for them.")]
-    answer = inquiry_answer([found, found], withheld=withheld)
+    withheld = [
+        build_warning("suppressed", "Some authorizations are not shown. Telephone the payer for them.")
+    ]
+    answer = build_inquiry_response([found, found], withheld=withheld)
     assert [each["name"] for each in answer["parameter"]] == ["responseBundle", "responseBundle", "outcome"]
-    assert structure_issues(answer, "Parameters") == []
-    assert inquiry_answer([]) == {"resourceType": "Parameters"}
+    assert check_structure(answer, "Parameters") == []
+    assert build_inquiry_response([]) == {"resourceType": "Parameters"}

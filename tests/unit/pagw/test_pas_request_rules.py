@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from pagw.fhir.answers import response_bundle
-from pagw.fhir.claims import parsed
-from pagw.fhir.decisions import Decision, Outcome
-from pagw.fhir.npi import npi_of
-from pagw.fhir.outcomes import FhirRefused, errors, outcome, refuse_errors
-from pagw.fhir.pas_rules import check_inquiry, check_request, check_response
-from pagw.fhir.urls import ITEM_TRACE_NUMBER, NPI
-from pagw.sample_bundles import (
+from pagw.demo.sample.bundles import (
     CREATED,
     PEOPLE,
     SampleAttachment,
     SampleItem,
-    cancel_bundle,
-    request_bundle,
-    update_bundle,
+    build_cancel_bundle,
+    build_request_bundle,
+    build_update_bundle,
 )
+from pagw.domain.fhir.claims import parse_claim
+from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.npi import build_npi
+from pagw.domain.fhir.outcomes import FhirRefused, build_outcome, refuse_errors, select_errors
+from pagw.domain.fhir.responses.response_bundles import build_response_bundle
+from pagw.domain.fhir.rules.pas_rules import check_inquiry, check_request, check_response
+from pagw.domain.fhir.urls import ITEM_TRACE_NUMBER, NPI
 from tests.unit.pagw.nonsense import spoiled
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def claim(bundle: Json) -> Json:
 
 
 def test_takes_a_request_of_the_sample_without_a_word() -> None:
-    bundle = request_bundle(
+    bundle = build_request_bundle(
         items=("99213", SampleItem("97110", quantity=6)), attachments=(SampleAttachment(),)
     )
     assert check_request(bundle) == []
@@ -220,32 +220,32 @@ BROKEN: list[tuple[Callable[[Json], None], str, str]] = [
 def test_refuses_a_request_that_breaks_one_rule(
     breaks: Callable[[Json], None], code: str, where: str
 ) -> None:
-    bundle = request_bundle()
+    bundle = build_request_bundle()
     breaks(bundle)
     issues = check_request(bundle)
-    assert (code, where) in {(issue.code, issue.expression) for issue in errors(issues)}
+    assert (code, where) in {(issue.code, issue.expression) for issue in select_errors(issues)}
     with pytest.raises(FhirRefused) as caught:
         refuse_errors(issues)
     assert caught.value.status == 422
-    told = json.dumps(caught.value.outcome())
+    told = json.dumps(caught.value.to_outcome())
     assert not [secret for secret in PEOPLE[0].secrets if secret in told]
 
 
 @pytest.mark.proves("PG-X28")
 def test_refuses_a_provider_whose_npi_does_not_check_and_warns_of_one_in_the_care_team() -> None:
-    bundle = request_bundle()
+    bundle = build_request_bundle()
     resource(bundle, "Organization")["identifier"][0]["value"] = "1993000004"
-    assert [(issue.code, issue.expression) for issue in errors(check_request(bundle))] == [
+    assert [(issue.code, issue.expression) for issue in select_errors(check_request(bundle))] == [
         ("business-rule", f"{CLAIM}.provider")
     ]
-    bundle = request_bundle()
+    bundle = build_request_bundle()
     resource(bundle, "Practitioner")["identifier"][0]["value"] = "987654321"
     issues = check_request(bundle)
-    assert errors(issues) == [] and issues[0].expression == f"{CLAIM}.careTeam[0].provider"
+    assert select_errors(issues) == [] and issues[0].expression == f"{CLAIM}.careTeam[0].provider"
 
 
 def test_finds_the_npi_behind_a_role() -> None:
-    bundle = request_bundle()
+    bundle = build_request_bundle()
     role = {
         "resourceType": "PractitionerRole",
         "id": "role",
@@ -258,7 +258,7 @@ def test_finds_the_npi_behind_a_role() -> None:
 
 
 def test_resolves_relative_and_contained_references_as_fhir_does() -> None:
-    bundle = request_bundle()
+    bundle = build_request_bundle()
     base = "https://clinic.example/fhir/"
     texts = {each["fullUrl"]: each["resource"] for each in bundle["entry"]}
     told = json.dumps(bundle)
@@ -269,7 +269,7 @@ def test_resolves_relative_and_contained_references_as_fhir_does() -> None:
     helper = {
         "resourceType": "Practitioner",
         "id": "helper",
-        "identifier": [{"system": NPI, "value": npi_of("188400009")}],
+        "identifier": [{"system": NPI, "value": build_npi("188400009")}],
     }
     claim(bundle)["contained"] = [helper]
     claim(bundle)["careTeam"].append({"sequence": 2, "provider": {"reference": "#helper"}})
@@ -278,13 +278,13 @@ def test_resolves_relative_and_contained_references_as_fhir_does() -> None:
 
 
 def test_two_items_of_one_sequence_are_told_apart_by_their_trace_numbers_alone() -> None:
-    bundle = request_bundle(items=("99213", "99214"))
+    bundle = build_request_bundle(items=("99213", "99214"))
     claim(bundle)["item"][1]["sequence"] = 1
     issues = check_request(bundle)
-    assert errors(issues) == [] and {issue.code for issue in issues} == {"duplicate"}
+    assert select_errors(issues) == [] and {issue.code for issue in issues} == {"duplicate"}
     for item in claim(bundle)["item"]:
         item["extension"] = [each for each in item["extension"] if each["url"] != ITEM_TRACE_NUMBER]
-    assert {issue.code for issue in errors(check_request(bundle))} == {"duplicate"}
+    assert {issue.code for issue in select_errors(check_request(bundle))} == {"duplicate"}
 
 
 def without_profile(bundle: Json) -> None:
@@ -310,34 +310,34 @@ def no_identifier(bundle: Json) -> None:
 
 @pytest.mark.parametrize("lacks", [without_profile, person_twice, unreached, no_identifier])
 def test_warns_of_what_is_not_as_it_should_be_and_takes_it(lacks: Callable[[Json], None]) -> None:
-    bundle = request_bundle()
+    bundle = build_request_bundle()
     lacks(bundle)
     issues = check_request(bundle)
-    assert issues and errors(issues) == []
+    assert issues and select_errors(issues) == []
 
 
 def test_no_nonsense_breaks_the_rules_or_is_repeated_by_them_and_what_passes_can_be_answered() -> None:
-    first = request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
+    first = build_request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
     bundles = [
         first,
-        update_bundle(first, reference="R-2", cancelled=[1]),
-        cancel_bundle(first, reference="R-3"),
+        build_update_bundle(first, reference="R-2", cancelled=[1]),
+        build_cancel_bundle(first, reference="R-3"),
     ]
     random, mark = Random(20260302), "Zzyzxmark"
     refusals = 0
     for turn in range(450):
         bundle = spoiled(bundles[turn % 3], random, mark)
         issues = check_request(bundle)
-        assert mark not in json.dumps(outcome([*issues, *check_inquiry(bundle)]))
-        if errors(issues):
+        assert mark not in json.dumps(build_outcome([*issues, *check_inquiry(bundle)]))
+        if select_errors(issues):
             refusals += 1
             continue
-        assert parsed(bundle).items
-        answer = response_bundle(
+        assert parse_claim(bundle).items
+        answer = build_response_bundle(
             bundle, Decision(outcome=Outcome.MODIFIED), pagw_id="PAGW-1", created=CREATED
         )
-        assert errors(check_response(answer, bundle)) == []
-        assert mark not in json.dumps(outcome(check_response(spoiled(answer, random, mark), bundle)))
+        assert select_errors(check_response(answer, bundle)) == []
+        assert mark not in json.dumps(build_outcome(check_response(spoiled(answer, random, mark), bundle)))
     assert 300 < refusals < 450
 
 
@@ -350,10 +350,10 @@ def test_the_shapes_of_very_many_resources_are_not_looked_at_where_something_els
         looked.append(bundle)
         return []
 
-    monkeypatch.setattr("pagw.fhir.pas_rules.shape_issues", shapes)
-    bundle = request_bundle()
+    monkeypatch.setattr("pagw.domain.fhir.rules.pas_rules.check_shape", shapes)
+    bundle = build_request_bundle()
     bundle["entry"] += [bundle["entry"][1]] * 200
-    told = {issue.code for issue in errors(check_request(bundle))}
+    told = {issue.code for issue in select_errors(check_request(bundle))}
     assert "duplicate" in told and looked == []
-    check_request(request_bundle())
+    check_request(build_request_bundle())
     assert len(looked) == 1

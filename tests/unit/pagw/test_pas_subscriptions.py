@@ -10,28 +10,38 @@ from typing import Any
 
 import pytest
 
-from pagw.fhir.answers import response_bundle
-from pagw.fhir.capability import capability_statement
-from pagw.fhir.decisions import Decision, Outcome
-from pagw.fhir.notifications import check_notification, handshake, heartbeat, notification, status_answer
-from pagw.fhir.outcomes import FhirRefused, errors
-from pagw.fhir.structure import structure_issues
-from pagw.fhir.subscriptions import Subscribed, read_subscription, subscription_resource
-from pagw.fhir.urls import HEARTBEAT_PERIOD, TOPIC, TOPIC_CANONICAL
-from pagw.sample_bundles import request_bundle
+from pagw.demo.sample.bundles import build_request_bundle
+from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.outcomes import FhirRefused, select_errors
+from pagw.domain.fhir.responses.capability_statement import build_capability_statement
+from pagw.domain.fhir.responses.notifications import (
+    build_handshake,
+    build_heartbeat,
+    build_notification,
+    build_status_response,
+    check_notification,
+)
+from pagw.domain.fhir.responses.response_bundles import build_response_bundle
+from pagw.domain.fhir.rules.structure import check_structure
+from pagw.domain.fhir.subscriptions import (
+    SubscriptionRequest,
+    build_subscription_resource,
+    parse_subscription,
+)
+from pagw.domain.fhir.urls import HEARTBEAT_PERIOD, TOPIC, TOPIC_CANONICAL
 from tests.unit.pagw.nonsense import spoiled
 
 Json = dict[str, Any]
 AT = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
 URL = "https://gateway.example/fhir/Subscription/s-1"
 ID = "5b7c8f5e-6c0e-4b53-9f3e-0a2f1d6b9c01"
-WANTED = Subscribed(
+WANTED = SubscriptionRequest(
     topic=TOPIC, organization="1993000003", endpoint="https://clinic.example/hook", heartbeat_s=3600
 )
 
 
 def asked() -> Json:
-    return subscription_resource(WANTED, id="s-1", status="requested")
+    return build_subscription_resource(WANTED, id="s-1", status="requested")
 
 
 def changed(path: str, value: Any) -> Json:
@@ -45,8 +55,8 @@ def changed(path: str, value: Any) -> Json:
 
 
 def test_a_subscription_is_read_as_it_was_given_back() -> None:
-    assert structure_issues(asked(), "Subscription") == []
-    read = read_subscription(asked())
+    assert check_structure(asked(), "Subscription") == []
+    read = parse_subscription(asked())
     assert read == WANTED.model_copy(update={"reason": "Results of prior authorization"})
 
 
@@ -62,7 +72,7 @@ def test_a_subscription_is_read_as_it_was_given_back() -> None:
 def test_the_filter_is_the_identifier_of_the_sending_organization(
     criterion: str, system: str | None, value: str
 ) -> None:
-    read = read_subscription(changed("_criteria/extension/0/valueString", criterion))
+    read = parse_subscription(changed("_criteria/extension/0/valueString", criterion))
     assert (read.organization_system, read.organization) == (system, value)
 
 
@@ -101,7 +111,7 @@ def test_refuses_a_subscription_that_pas_does_not_know_with_its_reason(
     path: str, value: Any, where: str
 ) -> None:
     with pytest.raises(FhirRefused) as caught:
-        read_subscription(changed(path, value))
+        parse_subscription(changed(path, value))
     assert [issue.expression for issue in caught.value.issues] == [where]
     assert caught.value.status == 422
 
@@ -112,29 +122,29 @@ def test_no_nonsense_breaks_the_reading_of_a_subscription() -> None:
     refused: list[FhirRefused] = []
     for _ in range(300):
         try:
-            read_subscription(spoiled(whole, random, mark))
+            parse_subscription(spoiled(whole, random, mark))
         except FhirRefused as error:
             refused.append(error)
     assert len(refused) > 150
-    assert not [error for error in refused if mark in json.dumps(error.outcome())]
+    assert not [error for error in refused if mark in json.dumps(error.to_outcome())]
 
 
 def test_a_clients_token_is_kept_for_sending_and_not_given_back() -> None:
-    read = read_subscription(changed("channel/header", ["Authorization: Bearer of-the-client"]))
+    read = parse_subscription(changed("channel/header", ["Authorization: Bearer of-the-client"]))
     assert read.headers == ("Authorization: Bearer of-the-client",)
-    assert "of-the-client" not in str(subscription_resource(read, id="s-1", status="active"))
+    assert "of-the-client" not in str(build_subscription_resource(read, id="s-1", status="active"))
 
 
 def test_a_failed_subscription_says_so() -> None:
-    told = subscription_resource(WANTED, id="s-1", status="error", error="The endpoint did not answer.")
+    told = build_subscription_resource(WANTED, id="s-1", status="error", error="The endpoint did not answer.")
     assert told["status"] == "error" and told["error"] == "The endpoint did not answer."
     assert told["channel"]["extension"] == [{"url": HEARTBEAT_PERIOD, "valueUnsignedInt": 3600}]
-    assert structure_issues(told, "Subscription") == []
+    assert check_structure(told, "Subscription") == []
 
 
 def answer() -> Json:
     decision = Decision(outcome=Outcome.APPROVED, authorization_number="AUTH-77")
-    return response_bundle(request_bundle(), decision, pagw_id="PAGW-1", created=AT)
+    return build_response_bundle(build_request_bundle(), decision, pagw_id="PAGW-1", created=AT)
 
 
 def parameters(bundle: Json) -> dict[str, Json]:
@@ -142,9 +152,9 @@ def parameters(bundle: Json) -> dict[str, Json]:
 
 
 def test_a_notification_brings_the_whole_answer_under_an_id_that_stays() -> None:
-    first = notification(answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
+    first = build_notification(answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
     assert check_notification(first) == []
-    assert first == notification(answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
+    assert first == build_notification(answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
     told = parameters(first)
     assert told["type"]["valueCode"] == "event-notification" and told["topic"]["valueCanonical"] == TOPIC
     event = {each["name"]: each for each in told["notification-event"]["part"]}
@@ -154,35 +164,35 @@ def test_a_notification_brings_the_whole_answer_under_an_id_that_stays() -> None
 
 
 def test_handshakes_heartbeats_and_the_status_tell_no_answer() -> None:
-    shaken = handshake(subscription_url=URL, at=AT, id=ID)
-    beaten = heartbeat(subscription_url=URL, events=7, at=AT, id=ID)
-    asked_for = status_answer(subscription_url=URL, status="active", events=7, at=AT, id=ID)
+    shaken = build_handshake(subscription_url=URL, at=AT, id=ID)
+    beaten = build_heartbeat(subscription_url=URL, events=7, at=AT, id=ID)
+    asked_for = build_status_response(subscription_url=URL, status="active", events=7, at=AT, id=ID)
     kinds = [parameters(each)["type"]["valueCode"] for each in (shaken, beaten, asked_for)]
     assert kinds == ["handshake", "heartbeat", "query-status"]
     assert parameters(beaten)["events-since-subscription-start"]["valueString"] == "7"
     for each in (shaken, beaten):
         assert check_notification(each) == [] and len(each["entry"]) == 1
-    assert structure_issues(asked_for, "Bundle") == []
+    assert check_structure(asked_for, "Bundle") == []
 
 
 @pytest.mark.parametrize("lost", ["focus", "timestamp", "event-number"])
 def test_a_notification_without_a_part_of_its_event_is_none(lost: str) -> None:
-    told = notification(answer(), subscription_url=URL, event_number=1, at=AT, id=ID)
+    told = build_notification(answer(), subscription_url=URL, event_number=1, at=AT, id=ID)
     event = parameters(told)["notification-event"]
     event["part"] = [each for each in event["part"] if each["name"] != lost]
-    assert errors(check_notification(told))
+    assert select_errors(check_notification(told))
 
 
 def test_a_notification_whose_focus_or_status_is_not_there_is_none() -> None:
-    told = notification(answer(), subscription_url=URL, event_number=1, at=AT, id=ID)
+    told = build_notification(answer(), subscription_url=URL, event_number=1, at=AT, id=ID)
     for entries in ([told["entry"][0]], [told["entry"][1]], []):
-        assert errors(check_notification({**told, "entry": entries}))
-    assert errors(check_notification({**told, "type": "collection"}))
+        assert select_errors(check_notification({**told, "entry": entries}))
+    assert select_errors(check_notification({**told, "type": "collection"}))
 
 
 def test_the_capability_statement_names_operations_and_the_topic() -> None:
-    told = capability_statement("https://gateway.example/fhir/", "1.2.3", AT)
-    assert structure_issues(told, "CapabilityStatement") == []
+    told = build_capability_statement("https://gateway.example/fhir/", "1.2.3", AT)
+    assert check_structure(told, "CapabilityStatement") == []
     assert (told["fhirVersion"], told["format"], told["kind"]) == ("4.0.1", ["json"], "instance")
     assert told["implementation"]["url"] == "https://gateway.example/fhir"
     claim, subscription = told["rest"][0]["resource"]

@@ -8,15 +8,21 @@ from typing import Any
 
 import pytest
 
-from pagw.fhir.claims import attachment, parsed
-from pagw.fhir.outcomes import FhirRefused, errors
-from pagw.fhir.pas_rules import check_request
-from pagw.fhir.urls import CANCEL, CERTIFICATION_TYPE, INFO_CANCELLED, INFO_CHANGED, LEVEL_OF_SERVICE
-from pagw.sample_bundles import PEOPLE, SampleAttachment, cancel_bundle, request_bundle, update_bundle
+from pagw.demo.sample.bundles import (
+    PEOPLE,
+    SampleAttachment,
+    build_cancel_bundle,
+    build_request_bundle,
+    build_update_bundle,
+)
+from pagw.domain.fhir.claims import get_attachment, parse_claim
+from pagw.domain.fhir.outcomes import FhirRefused, select_errors
+from pagw.domain.fhir.rules.pas_rules import check_request
+from pagw.domain.fhir.urls import CANCEL, CERTIFICATION_TYPE, INFO_CANCELLED, INFO_CHANGED, LEVEL_OF_SERVICE
 
 Json = dict[str, Any]
-FORMER = request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
-UPDATE = update_bundle(FORMER, reference="R-2", cancelled=[1], added=["97110"])
+FORMER = build_request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
+UPDATE = build_update_bundle(FORMER, reference="R-2", cancelled=[1], added=["97110"])
 
 
 def claim(bundle: Json) -> Json:
@@ -29,15 +35,15 @@ def without(element: Json, url: str) -> None:
 
 
 def test_takes_an_update_a_cancellation_and_an_update_of_an_update() -> None:
-    again = update_bundle(UPDATE, reference="R-4", cancelled=[2])
-    for bundle in (UPDATE, cancel_bundle(FORMER, reference="R-3"), again):
-        assert errors(check_request(bundle)) == []
+    again = build_update_bundle(UPDATE, reference="R-4", cancelled=[2])
+    for bundle in (UPDATE, build_cancel_bundle(FORMER, reference="R-3"), again):
+        assert select_errors(check_request(bundle)) == []
     kinds = [each["resource"]["resourceType"] for each in again["entry"]]
     assert kinds.count("Claim") == 2, "the claim before the former one stays out"
 
 
 def test_tells_a_request_an_update_and_a_cancellation_apart() -> None:
-    first, update, cancel = map(parsed, (FORMER, UPDATE, cancel_bundle(FORMER, reference="R-3")))
+    first, update, cancel = map(parse_claim, (FORMER, UPDATE, build_cancel_bundle(FORMER, reference="R-3")))
     assert [first.intent, update.intent, cancel.intent] == ["submit", "update", "cancel"]
     assert first.related_identifier is None and update.related_identifier == first.claim_identifier
     assert update.related_reference == first.claim_reference
@@ -47,8 +53,8 @@ def test_tells_a_request_an_update_and_a_cancellation_apart() -> None:
         (3, False, "added"),
     ]
     assert update.items[0].certification_type == CANCEL
-    every_item = update_bundle(FORMER, reference="R-5", cancelled=[1, 2])
-    assert parsed(every_item).intent == "cancel"
+    every_item = build_update_bundle(FORMER, reference="R-5", cancelled=[1, 2])
+    assert parse_claim(every_item).intent == "cancel"
 
 
 def former_left_out(bundle: Json) -> None:
@@ -126,23 +132,23 @@ def cancels_nothing(bundle: Json) -> None:
 def test_refuses_an_update_that_breaks_one_rule(breaks: Callable[[Json], None]) -> None:
     bundle = deepcopy(UPDATE)
     breaks(bundle)
-    found = errors(check_request(bundle))
+    found = select_errors(check_request(bundle))
     assert len(found) == 1, [issue.diagnostics for issue in found]
     assert str(found[0].expression).startswith("Bundle.entry[0].resource")
 
 
 def test_a_former_claim_named_by_its_identifier_alone_is_taken_with_a_warning() -> None:
-    bundle = cancel_bundle(FORMER, reference="R-3")
+    bundle = build_cancel_bundle(FORMER, reference="R-3")
     former_left_out(bundle)
     claim(bundle)["related"][0]["claim"] = {"identifier": claim(FORMER)["identifier"][0]}
     issues = check_request(bundle)
-    assert errors(issues) == [] and issues[0].expression == "Bundle.entry[0].resource.related[0].claim"
-    assert parsed(bundle).related_identifier == parsed(FORMER).claim_identifier
+    assert select_errors(issues) == [] and issues[0].expression == "Bundle.entry[0].resource.related[0].claim"
+    assert parse_claim(bundle).related_identifier == parse_claim(FORMER).claim_identifier
 
 
 def test_a_request_is_read_into_what_every_stage_needs() -> None:
-    claimed = parsed(
-        request_bundle(urgency="expedited", payer="ACME-HEALTH", attachments=(SampleAttachment(b"x"),))
+    claimed = parse_claim(
+        build_request_bundle(urgency="expedited", payer="ACME-HEALTH", attachments=(SampleAttachment(b"x"),))
     )
     assert (claimed.urgency, claimed.payer_id, claimed.member_id) == (
         "expedited",
@@ -157,16 +163,16 @@ def test_a_request_is_read_into_what_every_stage_needs() -> None:
 
 
 def test_urgent_by_the_level_of_service_runs_the_shorter_clock_too() -> None:
-    bundle = request_bundle()
-    assert parsed(bundle).urgency == "standard"
+    bundle = build_request_bundle()
+    assert parse_claim(bundle).urgency == "standard"
     claim(bundle)["extension"] = [
         {"url": LEVEL_OF_SERVICE, "valueCodeableConcept": {"coding": [{"code": "U"}]}}
     ]
-    assert parsed(bundle).urgency == "expedited"
+    assert parse_claim(bundle).urgency == "expedited"
 
 
 def test_attachments_are_found_where_they_stand_and_cancelled_ones_are_left() -> None:
-    bundle = request_bundle(
+    bundle = build_request_bundle(
         attachments=(SampleAttachment(b"one"), SampleAttachment(url="https://clinic.example/2.pdf"))
     )
     claim(bundle)["supportingInfo"].append(
@@ -176,18 +182,18 @@ def test_attachments_are_found_where_they_stand_and_cancelled_ones_are_left() ->
             "valueAttachment": {"contentType": "text/plain", "data": "aGk="},
         }
     )
-    pointers = parsed(bundle).attachments
+    pointers = parse_claim(bundle).attachments
     assert [(each.sequence, each.is_inline) for each in pointers] == [(1, True), (2, False), (3, True)]
-    assert attachment(bundle, pointers[0])["data"] == "b25l"
-    assert attachment(bundle, pointers[1])["url"] == "https://clinic.example/2.pdf"
-    assert attachment(bundle, pointers[2])["data"] == "aGk="
+    assert get_attachment(bundle, pointers[0])["data"] == "b25l"
+    assert get_attachment(bundle, pointers[1])["url"] == "https://clinic.example/2.pdf"
+    assert get_attachment(bundle, pointers[2])["data"] == "aGk="
     claim(bundle)["supportingInfo"][0]["modifierExtension"] = [{"url": INFO_CANCELLED, "valueBoolean": True}]
-    assert [each.sequence for each in parsed(bundle).attachments] == [2, 3]
+    assert [each.sequence for each in parse_claim(bundle).attachments] == [2, 3]
 
 
 def test_reading_what_was_not_checked_is_refused_and_does_not_break() -> None:
-    bundle = request_bundle()
+    bundle = build_request_bundle()
     del bundle["entry"][1:]
     for unsound in (bundle, {"resourceType": "Bundle"}):
         with pytest.raises(FhirRefused):
-            parsed(unsound)
+            parse_claim(unsound)

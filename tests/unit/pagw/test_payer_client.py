@@ -17,20 +17,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast import Secret
-from holdfast.errors import (
+from holdfast.core.errors import (
+    ExternalServiceFailed,
+    ExternalServiceRefused,
     HoldfastError,
     NotFound,
-    PartyFailed,
-    PartyRefused,
     SettingsError,
 )
-from holdfast.web import serving
-from holdfast.web.sandboxes import Faults
-from pagw.fhir.decisions import Outcome
-from pagw.payers.client import Payer, PayerAnswer, make_client
-from pagw.payers.formats import JsonFormat
-from pagw.payers.oauth import AccessToken, api_key, fetch_token
-from pagw.sandbox.payer import payer_app
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
+from pagw.demo.sandbox.payer import build_payer_app
+from pagw.domain.fhir.decisions import Outcome
+from pagw.integrations.payers.client import PayerAnswer, PayerClient, make_client
+from pagw.integrations.payers.formats import JsonFormat
+from pagw.integrations.payers.oauth import AccessToken, fetch_token, get_api_key
 from tests.unit.pagw.payer_play import (
     CLIENT_SECRET,
     CREDENTIALS,
@@ -52,13 +52,13 @@ BODY = make_body(REFERENCE)
 
 def outcome(answer: PayerAnswer | None) -> Outcome:
     assert answer is not None
-    return JsonFormat().decision(answer.body).outcome
+    return JsonFormat().parse_decision(answer.body).outcome
 
 
 def test_a_submit_is_acted_on_and_found_under_its_reference() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> None:
+    async def ask(payer: PayerClient) -> None:
         assert await payer.look_up(REFERENCE) is None
         with pytest.raises(NotFound, match=REFERENCE):
             await payer.inquire(REFERENCE)
@@ -79,8 +79,8 @@ def test_a_submit_is_acted_on_and_found_under_its_reference() -> None:
 def test_a_lost_answer_may_be_done_and_the_look_up_finds_it_so_nothing_is_done_twice(faults: Faults) -> None:
     sandbox = make_sandbox(faults=faults)
 
-    async def ask(payer: Payer) -> PayerAnswer | None:
-        with pytest.raises(PartyFailed) as lost:
+    async def ask(payer: PayerClient) -> PayerAnswer | None:
+        with pytest.raises(ExternalServiceFailed) as lost:
             await payer.submit(REFERENCE, BODY)
         assert lost.value.may_be_done
         return await payer.look_up(REFERENCE)
@@ -92,10 +92,10 @@ def test_a_lost_answer_may_be_done_and_the_look_up_finds_it_so_nothing_is_done_t
 def test_too_many_requests_say_when_to_come_again_and_that_nothing_was_done() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> PartyFailed:
-        await payer.token()
+    async def ask(payer: PayerClient) -> ExternalServiceFailed:
+        await payer.get_token()
         sandbox.faults = Faults(too_many=1.0, retry_after_s=7)
-        with pytest.raises(PartyFailed) as refused:
+        with pytest.raises(ExternalServiceFailed) as refused:
             await payer.submit(REFERENCE, BODY)
         return refused.value
 
@@ -106,13 +106,13 @@ def test_too_many_requests_say_when_to_come_again_and_that_nothing_was_done() ->
 def test_a_5xx_before_acting_may_be_done_for_all_we_know_and_the_look_up_says_that_it_is_not() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> PayerAnswer | None:
-        await payer.token()
+    async def ask(payer: PayerClient) -> PayerAnswer | None:
+        await payer.get_token()
         sandbox.faults = Faults(failed_before=1.0)
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             await payer.submit(REFERENCE, BODY)
         assert failed.value.may_be_done
-        with pytest.raises(PartyFailed) as unread:
+        with pytest.raises(ExternalServiceFailed) as unread:
             await payer.look_up(REFERENCE)
         assert not unread.value.may_be_done
         sandbox.faults = Faults()
@@ -125,9 +125,9 @@ def test_a_5xx_before_acting_may_be_done_for_all_we_know_and_the_look_up_says_th
 def test_another_request_under_the_same_reference_is_refused_for_good() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> PartyRefused:
+    async def ask(payer: PayerClient) -> ExternalServiceRefused:
         await payer.submit(REFERENCE, BODY)
-        with pytest.raises(PartyRefused) as refused:
+        with pytest.raises(ExternalServiceRefused) as refused:
             await payer.submit(REFERENCE, make_body(REFERENCE, "15820"))
         return refused.value
 
@@ -138,7 +138,7 @@ def test_another_request_under_the_same_reference_is_refused_for_good() -> None:
 def test_a_request_is_cancelled_and_updated_under_references_of_their_own() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> None:
+    async def ask(payer: PayerClient) -> None:
         await payer.submit("R-1", make_body("R-1", "70551"))
         update = make_body("R-2", "99213", kind="update", former_reference="R-1")
         updated = await payer.update("R-1", "R-2", update)
@@ -149,7 +149,7 @@ def test_a_request_is_cancelled_and_updated_under_references_of_their_own() -> N
         assert await payer.cancel("R-2", "R-3", cancel) == gone
         assert outcome(gone) is outcome(await payer.look_up("R-2")) is Outcome.CANCELLED
         for former, code in (("R-2", "not_changeable"), ("R-9", "unknown_authorization")):
-            with pytest.raises(PartyRefused) as refused:
+            with pytest.raises(ExternalServiceRefused) as refused:
                 await payer.cancel(former, "R-4", make_body("R-4", kind="cancel", former_reference=former))
             assert refused.value.code == code
 
@@ -163,7 +163,7 @@ def test_a_token_is_used_until_shortly_before_its_end_and_then_fetched_anew() ->
     clock = sandbox.clock
     assert isinstance(clock, HandClock)
 
-    async def ask(payer: Payer, tokens: Tokens) -> list[int]:
+    async def ask(payer: PayerClient, tokens: Tokens) -> list[int]:
         counted = []
         for wait in (0, 239, 2, 120):
             clock.at += wait
@@ -171,20 +171,20 @@ def test_a_token_is_used_until_shortly_before_its_end_and_then_fetched_anew() ->
             counted.append(tokens.fetched)
         return counted
 
-    with serving(payer_app(sandbox)) as url:
+    with serve_in_thread(build_payer_app(sandbox)) as url:
         assert asyncio.run(with_payer(url, clock, ask)) == [1, 1, 2, 2]
 
 
 def test_a_token_that_is_refused_is_thrown_away_and_fetched_once_more() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer, tokens: Tokens) -> int:
+    async def ask(payer: PayerClient, tokens: Tokens) -> int:
         await payer.look_up(REFERENCE)
         await payer.http.delete(f"{payer.config.api_endpoint}/sandbox/tokens")
         await payer.submit(REFERENCE, BODY)
         return tokens.fetched
 
-    with serving(payer_app(sandbox)) as url:
+    with serve_in_thread(build_payer_app(sandbox)) as url:
         assert asyncio.run(with_payer(url, sandbox.clock, ask)) == 2
     assert acted(sandbox) == [REFERENCE]
 
@@ -194,19 +194,19 @@ def test_a_new_token_that_is_refused_too_ends_it_and_nothing_was_done() -> None:
     clock = sandbox.clock
     assert isinstance(clock, HandClock)
 
-    async def ask(payer: Payer, tokens: Tokens) -> PartyFailed:
+    async def ask(payer: PayerClient, tokens: Tokens) -> ExternalServiceFailed:
         stale_one = AccessToken(access_token="stale", expires_at=clock.now() + 999)
 
         async def stale() -> str:
             tokens.kept, tokens.until = stale_one, stale_one.expires_at
             return await tokens.token()
 
-        unlucky = Payer(payer.http, payer.config, stale, tokens.forget, clock)
-        with pytest.raises(PartyFailed, match="credentials") as refused:
+        unlucky = PayerClient(payer.http, payer.config, stale, tokens.forget, clock)
+        with pytest.raises(ExternalServiceFailed, match="credentials") as refused:
             await unlucky.submit(REFERENCE, BODY)
         return refused.value
 
-    with serving(payer_app(sandbox)) as url:
+    with serve_in_thread(build_payer_app(sandbox)) as url:
         assert not asyncio.run(with_payer(url, clock, ask)).may_be_done
     assert acted(sandbox) == []
 
@@ -216,21 +216,21 @@ def test_an_api_key_or_nothing_goes_with_a_request_as_the_payer_is_configured() 
 
     async def with_key(url: str, key: str, auth_type: str) -> PayerAnswer | None:
         async def token() -> str:
-            return api_key(config, Secret("pagw/payers/acme", key))
+            return get_api_key(config, Secret("pagw/payers/acme", key))
 
         async with make_client() as http:
             config = make_config(url, auth_type=auth_type)
-            return await Payer(http, config, token, clock=sandbox.clock).look_up(REFERENCE)
+            return await PayerClient(http, config, token, clock=sandbox.clock).look_up(REFERENCE)
 
-    with serving(payer_app(sandbox)) as url:
+    with serve_in_thread(build_payer_app(sandbox)) as url:
         assert asyncio.run(with_key(url, "key-of-the-test\n", "api_key")) is None
-        with pytest.raises(PartyFailed, match="credentials"):
+        with pytest.raises(ExternalServiceFailed, match="credentials"):
             asyncio.run(with_key(url, "another", "api_key"))
-        with pytest.raises(PartyFailed, match="credentials"):
+        with pytest.raises(ExternalServiceFailed, match="credentials"):
             asyncio.run(with_key(url, "", "none"))
-        with pytest.raises(SettingsError, match="no API key"):
+        with pytest.raises(SettingsError, match="expected an API key"):
             asyncio.run(with_key(url, " ", "api_key"))
-        with pytest.raises(SettingsError, match="mutual TLS, which is not built"):
+        with pytest.raises(SettingsError, match="auth_type mtls, which is not supported"):
             asyncio.run(with_key(url, "", "mtls"))
 
 
@@ -247,8 +247,12 @@ def test_credentials_that_are_wrong_are_named_by_their_reference_and_never_shown
 
     wrong = json.dumps({"client_id": "pagw-gateway", "client_secret": "wr0ng-s3cret"})
     arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:pagw/payers/acme-AbC123"
-    with serving(payer_app(sandbox)) as url:
-        for value, error in ((wrong, PartyFailed), ("wr0ng-s3cret", SettingsError), ("[]", SettingsError)):
+    with serve_in_thread(build_payer_app(sandbox)) as url:
+        for value, error in (
+            (wrong, ExternalServiceFailed),
+            ("wr0ng-s3cret", SettingsError),
+            ("[]", SettingsError),
+        ):
             with pytest.raises(error, match="pagw/payers/acme") as refused:
                 asyncio.run(fetched(url, value, credentials_arn=arn))
             assert "wr0ng-s3cret" not in "".join(traceback.format_exception(refused.value))
@@ -271,14 +275,14 @@ def answering(status: int, body: Any, headers: dict[str, str] | None = None) -> 
 
 
 def failure_of(
-    app: Starlette, ask: Callable[[Payer], Awaitable[Any]], auth_type: str = "none"
+    app: Starlette, ask: Callable[[PayerClient], Awaitable[Any]], auth_type: str = "none"
 ) -> HoldfastError:
     async def run() -> HoldfastError:
         config = make_config("http://127.0.0.1", auth_type=auth_type)
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)) as http:
             tokens = Tokens(http, config, HandClock())
             with pytest.raises(HoldfastError) as raised:
-                await ask(Payer(http, config, tokens.token, tokens.forget))
+                await ask(PayerClient(http, config, tokens.token, tokens.forget))
         return raised.value
 
     return asyncio.run(run())
@@ -289,12 +293,12 @@ DENIAL = {"outcome": "denied", "decided_at": "2026-02-04T10:30:00Z"}
 GOOD = {"reference": REFERENCE, "payer_reference": "PA-1", "status": "final", "decision": DECISION}
 # status, body, the error's words, and whether a submit that is answered so may be done: None is refused for good.
 NONSENSE: list[tuple[int, Any, str, bool | None]] = [
-    (200, "<html>", "no JSON", True),
-    (200, [], "nonsense", True),
+    (200, "<html>", "not JSON", True),
+    (200, [], "Invalid response", True),
     (200, {}, "reference: Field required", True),
     (200, GOOD | {"reference": "PAGW-OTHER"}, "another reference", True),
     (200, GOOD | {"status": "pended"}, "contradict", True),
-    (200, GOOD | {"decision": DENIAL}, "a denial says why", True),
+    (200, GOOD | {"decision": DENIAL}, "a denial needs a reason", True),
     (200, GOOD | {"decision": DECISION | {"decided_at": "2026-02-04T10:30:00"}}, "time zone", True),
     (200, GOOD | {"decision": DECISION | {"outcome": PATIENT}}, "outcome: ", True),
     (200, GOOD | {"payer_reference": ""}, "payer_reference: ", True),
@@ -326,7 +330,7 @@ def test_an_answer_that_makes_no_sense_is_named_without_a_word_of_the_request(
     for error in errors[:2]:
         assert said in error.message
         assert getattr(error, "may_be_done", None) is may_be_done
-    assert isinstance(errors[2], PartyFailed)
+    assert isinstance(errors[2], ExternalServiceFailed)
     assert not errors[2].may_be_done
     shown = "".join("".join(traceback.format_exception(error)) for error in errors) + caplog.text
     assert not any(word in shown for word in (PATIENT, MEMBER))
@@ -344,17 +348,19 @@ def test_an_answer_that_makes_no_sense_is_named_without_a_word_of_the_request(
 )
 def test_a_token_endpoint_that_answers_nonsense_is_named_and_nothing_was_done(body: Any) -> None:
     error = failure_of(answering(200, body), lambda payer: payer.submit(REFERENCE, BODY), "oauth2")
-    assert isinstance(error, PartyFailed)
-    assert "token endpoint of the payer acme answers nonsense" in error.message
+    assert isinstance(error, ExternalServiceFailed)
+    assert "Invalid response from The token endpoint of the payer acme" in error.message
     assert not error.may_be_done
 
 
 def test_a_payer_that_is_not_there_was_not_asked() -> None:
-    async def run() -> PartyFailed:
+    async def run() -> ExternalServiceFailed:
         config = make_config("http://127.0.0.1:1", auth_type="none")
         async with make_client() as http:
-            with pytest.raises(PartyFailed, match="not asked") as raised:
-                await Payer(http, config, Tokens(http, config, HandClock()).token).submit(REFERENCE, BODY)
+            with pytest.raises(ExternalServiceFailed, match="not sent") as raised:
+                await PayerClient(http, config, Tokens(http, config, HandClock()).token).submit(
+                    REFERENCE, BODY
+                )
         return raised.value
 
     assert not asyncio.run(run()).may_be_done
@@ -364,17 +370,17 @@ def test_a_payer_that_is_not_there_was_not_asked() -> None:
 def test_a_reference_that_no_header_holds_is_refused_before_anything_is_asked(reference: str) -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> None:
+    async def ask(payer: PayerClient) -> None:
         calls: list[Awaitable[Any]] = [
             payer.submit(reference, BODY),
             payer.cancel(reference, REFERENCE, BODY),
             payer.look_up(reference),
         ]
         for call in calls:
-            with pytest.raises(PartyRefused) as refused:
+            with pytest.raises(ExternalServiceRefused) as refused:
                 await call
             assert refused.value.code == "invalid_reference"
-        with pytest.raises(PartyRefused):
+        with pytest.raises(ExternalServiceRefused):
             await payer.submit(REFERENCE, b"not json")
 
     asked(sandbox, ask)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidRequest, PartyFailed, SettingsError
-from pagw.payers.formats import JsonFormat, X12Format, format_of
+from holdfast.core.errors import ExternalServiceFailed, InvalidRequest, SettingsError
+from pagw.integrations.payers.formats import JsonFormat, X12Format, get_format
 from tests.unit.pagw.payer_play import MEMBER, PATIENT, make_body, make_config
 
 CLAIM: dict[str, Any] = {
@@ -36,7 +36,7 @@ def enriched(**changes: Any) -> dict[str, Any]:
 
 def test_tells_the_payer_the_claim_the_hashes_and_the_whole_bundle() -> None:
     given = enriched()
-    told = json.loads(JsonFormat().converted(given))
+    told = json.loads(JsonFormat().convert(given))
     assert {name: told[name] for name in ("reference", "kind", "urgency", "member_id", "provider_npi")} == {
         "reference": "R-1",
         "kind": "submit",
@@ -48,24 +48,24 @@ def test_tells_the_payer_the_claim_the_hashes_and_the_whole_bundle() -> None:
     assert told["attachments"] == [{"name": "attachment_001.pdf", "sha256": HASH, "bytes": 3}]
     assert told["bundle"]["resourceType"] == "Bundle"
     del given["attachments"]
-    assert json.loads(JsonFormat().converted(given))["attachments"] == []
+    assert json.loads(JsonFormat().convert(given))["attachments"] == []
 
 
 def test_takes_the_dash_out_of_zip_codes_and_out_of_nothing_else() -> None:
     given = enriched()
-    (entry,) = json.loads(JsonFormat().converted(given))["bundle"]["entry"]
+    (entry,) = json.loads(JsonFormat().convert(given))["bundle"]["entry"]
     assert entry["resource"]["address"] == [
         {"city": "SAN DIEGO", "postalCode": "921011234", "line": ["92101-1234 Street"]}
     ]
     assert given["bundle"]["entry"][0]["resource"]["address"][0]["postalCode"] == "92101-1234"
     for code in ("92101", "K1A-0B1", None):
-        told = JsonFormat().converted(enriched(bundle={"postalCode": code}))
+        told = JsonFormat().convert(enriched(bundle={"postalCode": code}))
         assert json.loads(told)["bundle"] == {"postalCode": code}
 
 
 def test_the_same_request_gives_the_same_bytes_whatever_the_order_of_its_members() -> None:
     given = enriched()
-    assert JsonFormat().converted(given) == JsonFormat().converted(dict(reversed(given.items())))
+    assert JsonFormat().convert(given) == JsonFormat().convert(dict(reversed(given.items())))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_same_request_gives_the_same_bytes_whatever_the_order_of_its_members
 )
 def test_names_what_cannot_be_told_without_its_value(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said) as refused:
-        JsonFormat().converted(enriched(**changes))
+        JsonFormat().convert(enriched(**changes))
     assert PATIENT not in str(refused.value)
     assert refused.value.__cause__ is None
 
@@ -90,18 +90,18 @@ def test_names_what_cannot_be_told_without_its_value(changes: dict[str, Any], sa
     "answer", [b"", b"{", b"[]", json.dumps({"status": PATIENT}).encode(), b"[" * 100_000]
 )
 def test_an_answer_that_is_no_decision_is_named_without_its_value(answer: bytes) -> None:
-    with pytest.raises(PartyFailed, match="nonsense") as failed:
-        JsonFormat().decision(answer)
+    with pytest.raises(ExternalServiceFailed, match="Invalid response") as failed:
+        JsonFormat().parse_decision(answer)
     assert PATIENT not in str(failed.value)
 
 
 def test_x12_has_its_place_and_says_that_it_is_not_built() -> None:
-    format = format_of(make_config("https://acme.example.com", format="x12-278"))
+    format = get_format(make_config("https://acme.example.com", format="x12-278"))
     assert isinstance(format, X12Format)
-    for call in (lambda: format.converted(enriched()), lambda: format.decision(b"ISA*")):
-        with pytest.raises(SettingsError, match="not public.*json"):
+    for call in (lambda: format.convert(enriched()), lambda: format.parse_decision(b"ISA*")):
+        with pytest.raises(SettingsError, match="not supported.*json"):
             call()
-    assert isinstance(format_of(make_config("https://acme.example.com")), JsonFormat)
+    assert isinstance(get_format(make_config("https://acme.example.com")), JsonFormat)
 
 
 @pytest.mark.proves("PG-21")
@@ -130,8 +130,8 @@ def test_credentials_are_named_by_an_arn_or_a_name() -> None:
         ({"api_endpoint": "http://acme.example.com"}, "HTTPS"),
         ({"api_endpoint": "https://me:Pass-w0rd@acme.example.com"}, "password"),
         ({"api_endpoint": "https://acme.example.com?key=Pass-w0rd"}, "query"),
-        ({"api_endpoint": "https://acme.example.com:port"}, "no address"),
-        ({"api_endpoint": "acme"}, "no address"),
+        ({"api_endpoint": "https://acme.example.com:port"}, "is not a URL"),
+        ({"api_endpoint": "acme"}, "is not a URL"),
         ({"credentials_arn": "Pass-w0rd!"}, "credentials_arn"),
         ({"credentials_arn": None}, "credentials_arn"),
         ({"callback_secret": "Pass-w0rd"}, "callback_secret"),

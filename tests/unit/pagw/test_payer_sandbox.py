@@ -15,13 +15,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.clock import RunClock
-from holdfast.web import serving
-from pagw.fhir.decisions import Outcome
-from pagw.payers.client import Payer, PayerAnswer
-from pagw.payers.formats import JsonFormat
-from pagw.sandbox.payer import PayerSandbox, payer_app
-from pagw.sandbox.payer_ledger import FILE
+from holdfast.core.clock import RunClock
+from holdfast.web import serve_in_thread
+from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
+from pagw.demo.sandbox.payer_ledger import FILE
+from pagw.domain.fhir.decisions import Outcome
+from pagw.integrations.payers.client import PayerAnswer, PayerClient
+from pagw.integrations.payers.formats import JsonFormat
 from tests.unit.pagw.payer_play import (
     MEMBER,
     PATIENT,
@@ -37,19 +37,19 @@ from tests.unit.pagw.payer_play import (
 SERVING = """
 import sys
 from pathlib import Path
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.web import serve
-from pagw.sandbox.payer import PayerSandbox, payer_app
+from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
 from tests.unit.pagw.payer_play import CALLBACK_SECRET
 sandbox = PayerSandbox(RunClock(Path(sys.argv[2])), Path(sys.argv[1]), callback_secret=CALLBACK_SECRET)
-serve(payer_app(sandbox), host="127.0.0.1", port=0, on_ready=lambda url: print(url, flush=True))
+serve(build_payer_app(sandbox), host="127.0.0.1", port=0, on_ready=lambda url: print(url, flush=True))
 """
 ROOT = Path(__file__).parents[3]
 
 
 def decided(sandbox: PayerSandbox, *codes: str) -> Any:
     answer = asked(sandbox, lambda payer: payer.submit("R-1", make_body("R-1", *codes)))
-    return JsonFormat().decision(answer.body)
+    return JsonFormat().parse_decision(answer.body)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_items_that_share_a_sequence_share_the_gravest_verdict() -> None:
     items = [{"sequence": 1, "code": code} for code in ("99213", "15820", "97110")]
     body = make_body("R-1", items=items)
     answer = asked(make_sandbox(), lambda payer: payer.submit("R-1", body))
-    decision = JsonFormat().decision(answer.body)
+    decision = JsonFormat().parse_decision(answer.body)
     assert [(each.sequence, each.action) for each in decision.items] == [(1, "A3")]
 
 
 def test_thirty_concurrent_submits_of_one_reference_are_one_entry_and_one_answer() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> list[PayerAnswer]:
+    async def ask(payer: PayerClient) -> list[PayerAnswer]:
         return await asyncio.gather(*(payer.submit("R-1", make_body("R-1")) for _ in range(30)))
 
     answers = asked(sandbox, ask)
@@ -126,7 +126,7 @@ def test_a_pended_request_is_decided_by_the_clock_and_its_callback_insists_and_c
     sandbox = make_sandbox(clock=clock, decide_after_s=3600.0)
     callbacks = Callbacks(clock, fails=2)
 
-    async def ask(payer: Payer) -> str:
+    async def ask(payer: PayerClient) -> str:
         sandbox_url = payer.config.api_endpoint
         await payer.http.post(f"{sandbox_url}/sandbox/faults", json={"callback_copies": 3})
         for reference, code in (("R-1", "70551"), ("R-2", "22612")):
@@ -137,12 +137,14 @@ def test_a_pended_request_is_decided_by_the_clock_and_its_callback_insists_and_c
         clock.advance(1)
         return pended
 
-    with callbacks.listening() as url, serving(payer_app(sandbox)) as payer_url:
+    with callbacks.listening() as url, serve_in_thread(build_payer_app(sandbox)) as payer_url:
         assert asyncio.run(with_payer(payer_url, clock, lambda payer, _: ask(payer))) == "pended"
         heard = [callbacks.next() for _ in range(6)]
     by_id = {each["id"]: each for each in heard}
     assert [sum(each["id"] == id for each in heard) for id in by_id] == [3, 3]
-    told = {each["reference"]: JsonFormat().decision(json.dumps(each).encode()) for each in by_id.values()}
+    told = {
+        each["reference"]: JsonFormat().parse_decision(json.dumps(each).encode()) for each in by_id.values()
+    }
     assert (told["R-1"].outcome, told["R-2"].outcome) == (Outcome.APPROVED, Outcome.DENIED)
     assert told["R-2"].reason
     assert callbacks.refused == 2
@@ -153,13 +155,13 @@ def test_a_pended_request_that_is_cancelled_is_not_decided_any_more(tmp_path: Pa
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     sandbox = make_sandbox(clock=clock, decide_after_s=60.0)
 
-    async def ask(payer: Payer) -> PayerAnswer:
+    async def ask(payer: PayerClient) -> PayerAnswer:
         await payer.submit("R-1", make_body("R-1", "70551", callback_url="http://127.0.0.1:1/"))
         await payer.cancel("R-1", "R-2", make_body("R-2", "70551", kind="cancel", former_reference="R-1"))
         clock.advance(3600)
         return await payer.inquire("R-1")
 
-    assert JsonFormat().decision(asked(sandbox, ask).body).outcome is Outcome.CANCELLED
+    assert JsonFormat().parse_decision(asked(sandbox, ask).body).outcome is Outcome.CANCELLED
     assert [each["what"] for each in sandbox.ledger] == ["authorization", "authorization"]
 
 
@@ -167,15 +169,15 @@ def test_a_pended_request_that_is_updated_is_called_back_as_cancelled() -> None:
     sandbox = make_sandbox()
     callbacks = Callbacks(sandbox.clock)
 
-    async def ask(payer: Payer) -> None:
+    async def ask(payer: PayerClient) -> None:
         await payer.submit("R-1", make_body("R-1", "70551", callback_url=url))
         await payer.update("R-1", "R-2", make_body("R-2", kind="update", former_reference="R-1"))
 
-    with callbacks.listening() as url, serving(payer_app(sandbox)) as payer_url:
+    with callbacks.listening() as url, serve_in_thread(build_payer_app(sandbox)) as payer_url:
         asyncio.run(with_payer(payer_url, sandbox.clock, lambda payer, _: ask(payer)))
         heard = callbacks.next()
     assert (heard["reference"], heard["status"], heard["replaced_by"]) == ("R-1", "final", "R-2")
-    assert JsonFormat().decision(json.dumps(heard).encode()).outcome is Outcome.CANCELLED
+    assert JsonFormat().parse_decision(json.dumps(heard).encode()).outcome is Outcome.CANCELLED
 
 
 @contextmanager
@@ -196,7 +198,7 @@ def test_a_payer_that_is_killed_keeps_its_ledger_its_decisions_and_the_callbacks
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     callbacks = Callbacks(clock)
 
-    async def first(payer: Payer) -> PayerAnswer:
+    async def first(payer: PayerClient) -> PayerAnswer:
         nobody = "http://127.0.0.1:1/payer-callbacks/acme"
         await payer.submit("R-1", make_body("R-1", "70551", callback_url=nobody))
         await payer.submit("R-2", make_body("R-2", "22612", callback_url=nobody))
@@ -205,7 +207,7 @@ def test_a_payer_that_is_killed_keeps_its_ledger_its_decisions_and_the_callbacks
         (await payer.http.post(decided, json={"reference": "R-1"})).raise_for_status()
         return answer
 
-    async def second(payer: Payer, url: str) -> tuple[PayerAnswer, list[dict[str, Any]]]:
+    async def second(payer: PayerClient, url: str) -> tuple[PayerAnswer, list[dict[str, Any]]]:
         clock.advance(3600)
         sandbox = f"{payer.config.api_endpoint}/sandbox"
         (await payer.http.post(f"{sandbox}/callbacks", json={"url": url})).raise_for_status()
@@ -240,9 +242,9 @@ DOORS: list[tuple[str, Any, str]] = [
     ("faults", {"failed_befor": 1}, "failed_befor"),
     ("faults", {"callback_copies": 0}, "callback_copies"),
     ("faults", [], "the body"),
-    ("faults", "{", "no JSON"),
-    ("faults", "[" * 100_000, "no JSON"),
-    ("faults", b"\xff\xfe", "no JSON"),
+    ("faults", "{", "not JSON"),
+    ("faults", "[" * 100_000, "not JSON"),
+    ("faults", b"\xff\xfe", "not JSON"),
     ("faults", '{"\\ud800": 1}', "unicode"),
     ("decisions", {}, "reference"),
     ("decisions", {"reference": 7}, "reference"),
@@ -252,7 +254,7 @@ DOORS: list[tuple[str, Any, str]] = [
 
 
 def test_nonsense_at_the_doors_is_a_400_with_a_reason() -> None:
-    with serving(payer_app(make_sandbox())) as url, httpx2.Client(base_url=url) as http:
+    with serve_in_thread(build_payer_app(make_sandbox())) as url, httpx2.Client(base_url=url) as http:
         for door, body, said in DOORS:
             is_raw = isinstance(body, str | bytes)
             answer = http.post(f"/sandbox/{door}", content=body if is_raw else json.dumps(body))
@@ -275,7 +277,7 @@ def test_nonsense_in_a_request_is_refused_and_not_acted_on() -> None:
         good | {"reference": "R-2"},
         good | {"callback_url": "file:///etc"},
     ]
-    with serving(payer_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+    with serve_in_thread(build_payer_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         headers = {"idempotency-key": "R-1"}
         for body in bodies:
             answer = http.post("/prior-authorizations", json=body, headers=headers)
@@ -288,7 +290,7 @@ def test_nonsense_in_a_request_is_refused_and_not_acted_on() -> None:
 
 
 def test_gives_a_token_to_its_client_alone() -> None:
-    with serving(payer_app(make_sandbox())) as url, httpx2.Client(base_url=url) as http:
+    with serve_in_thread(build_payer_app(make_sandbox())) as url, httpx2.Client(base_url=url) as http:
         form = {"grant_type": "client_credentials"}
         for header in ("Basic", "Basic %%%", "Basic /w==", "Basic Og==", "Bearer x", ""):
             refused = http.post("/oauth/token", data=form, headers={"authorization": header})
@@ -299,8 +301,8 @@ def test_gives_a_token_to_its_client_alone() -> None:
 def test_a_token_that_has_ended_is_refused() -> None:
     sandbox = make_sandbox(token_life_s=60.0)
 
-    async def ask(payer: Payer) -> list[int]:
-        headers = {"authorization": f"Bearer {await payer.token()}"}
+    async def ask(payer: PayerClient) -> list[int]:
+        headers = {"authorization": f"Bearer {await payer.get_token()}"}
         statuses = []
         for wait in (59, 1):
             sandbox.clock.at += wait  # type: ignore[attr-defined]
@@ -316,7 +318,7 @@ def test_a_token_that_has_ended_is_refused() -> None:
 def test_a_slow_payer_answers_late_and_acts_once() -> None:
     sandbox = make_sandbox()
 
-    async def ask(payer: Payer) -> PayerAnswer:
+    async def ask(payer: PayerClient) -> PayerAnswer:
         url = f"{payer.config.api_endpoint}/sandbox/faults"
         (await payer.http.post(url, json={"slow_s": 0.2, "seed": 3})).raise_for_status()
         return await payer.submit("R-1", make_body("R-1"))

@@ -10,29 +10,29 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-import pagw
-from holdfast import Stores, stores_in_memory
+from holdfast import Stores, open_memory_stores
 from holdfast.web import make_app
-from holdfast.web.staging import environment
-from pagw.routes import api_routes, callback_routes, outcome_manners
+from holdfast.web.demo_env import patch_environ
+from pagw.api.routes import build_api_routes, build_callback_routes, configure_outcomes
+from pagw.system import SYSTEM
 
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[Stores]:
-    made = stores_in_memory(pagw.SYSTEM)
+    made = open_memory_stores(SYSTEM)
     yield made
     asyncio.run(made.close())
 
 
 @pytest.fixture(scope="module")
 def app(stores: Stores) -> FastAPI:
-    with environment({}, without=["PAGW_"]):
+    with patch_environ({}, without=["PAGW_"]):
         routers = [
-            *api_routes(stores.for_component("api")),
-            callback_routes(stores.for_component("payer-callbacks")),
+            *build_api_routes(stores.for_component("api")),
+            build_callback_routes(stores.for_component("payer-callbacks")),
         ]
     made = make_app("PAGW", "1", (), signed=routers, body_bytes_max=1000)
-    outcome_manners(made)
+    configure_outcomes(made)
     return made
 
 

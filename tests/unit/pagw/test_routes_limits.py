@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-import pagw
-from holdfast import Stores, stores_in_memory
-from holdfast.errors import CacheUnavailable, RateLimited
-from pagw.limits import TENANT_LIMIT, take_one
+from holdfast import Stores, open_memory_stores
+from holdfast.core.errors import CacheUnavailable, RateLimited
+from pagw.model.rate_limits import TENANT_LIMIT, count_call
 from pagw.settings import PagwSettings
+from pagw.system import SYSTEM
 
 SETTINGS = PagwSettings(rate_limit=10, tenant_limits="large=20, small=1")
 
@@ -31,7 +31,7 @@ async def taken(stores: Stores, tenant: str, times: int) -> int:
     count = 0
     for _ in range(times):
         with suppress(RateLimited):
-            await take_one(stores, SETTINGS, tenant)
+            await count_call(stores, SETTINGS, tenant)
             count += 1
     return count
 
@@ -40,14 +40,14 @@ async def taken(stores: Stores, tenant: str, times: int) -> int:
 @pytest.mark.proves("PG-X23")
 def test_each_tenant_has_its_number_and_the_border_of_two_windows_lets_no_double_through() -> None:
     clock = SetClock()
-    stores = stores_in_memory(pagw.SYSTEM, clock=clock)
+    stores = open_memory_stores(SYSTEM, clock=clock)
 
     async def told() -> None:
         view = stores.for_component("api")
         assert await taken(view, "large", 30) == 20
         assert await taken(view, "small", 5) == 1
         with pytest.raises(RateLimited) as refused:
-            await take_one(view, SETTINGS, "small")
+            await count_call(view, SETTINGS, "small")
         assert 0 < (refused.value.retry_after_s or 0) <= 121
         clock.at += 59
         assert await taken(view, "acme", 30) == 10
@@ -64,12 +64,12 @@ def test_each_tenant_has_its_number_and_the_border_of_two_windows_lets_no_double
 
 
 def test_a_cache_that_is_away_turns_nobody_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    stores = stores_in_memory(pagw.SYSTEM)
+    stores = open_memory_stores(SYSTEM)
 
     async def away(*_: object) -> int:
         raise CacheUnavailable("The cache gives no answer.")
 
-    monkeypatch.setattr(TENANT_LIMIT, "_taken", away)
+    monkeypatch.setattr(TENANT_LIMIT, "_take", away)
     try:
         assert asyncio.run(taken(stores, "small", 5)) == 5
     finally:

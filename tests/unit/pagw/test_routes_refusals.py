@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from holdfast import errors
-from holdfast.errors import HoldfastError
-from pagw.attachments import AttachmentRefused
-from pagw.fhir.outcomes import FhirRefused, error
-from pagw.fhir.structure import structure_issues
-from pagw.routes.refusals import Refusal, refusal_of
+from holdfast.core import errors
+from holdfast.core.errors import HoldfastError
+from pagw.api.routes.errors import Refusal, build_refusal
+from pagw.domain.attachments import AttachmentRefused
+from pagw.domain.fhir.outcomes import FhirRefused, build_error
+from pagw.domain.fhir.rules.structure import check_structure
 
 SECRET = "MZQ-4417-0001 Quillfeather"
 # Errors whose making needs more than a message.
@@ -29,22 +29,22 @@ MADE: dict[type[HoldfastError], HoldfastError] = {
         errors.AccessRefused("X", SECRET),
         errors.CallerRefused("SignatureWrong", "The signature is not the payer's."),
         errors.TokenRefused("TokenExpired", "The token is over."),
-        errors.AnswerRefused("AnswerRefused", "The token is not that of the wait."),
-        errors.StandsElsewhere("It stands elsewhere.", state="chosen"),
-        errors.NotAwaited("Nobody waits for it.", state="chosen"),
-        errors.AnswerTooLate("The time is over.", state="chosen"),
+        errors.WaitTokenRefused("AnswerRefused", "The token is not that of the wait."),
+        errors.StateMismatch("It stands elsewhere.", state="chosen"),
+        errors.NotWaiting("Nobody waits for it.", state="chosen"),
+        errors.DeadlinePassed("The time is over.", state="chosen"),
         errors.NotCancellable("It is too far.", state="chosen"),
         errors.CallerForbidden(["system/Claim.read"]),
         errors.TargetRefused("it is not https"),
         errors.RequestRefused("X", SECRET),
-        errors.PartyRefused("X", SECRET),
+        errors.ExternalServiceRefused("X", SECRET),
         errors.ComponentRefused("api", SECRET, []),
-        errors.StoresMixed([SECRET, "sql"]),
+        errors.CrossStoreTransaction([SECRET, "sql"]),
         errors.ObjectHeld("bucket", "202611/key"),
-        errors.RowAlreadyThere("There is one already.", constraint="x"),
+        errors.RowAlreadyExists("There is one already.", constraint="x"),
         errors.TransactionCancelled([]),
-        errors.NotHeld("It is gone.", state="gone"),
-        errors.PartyFailed(SECRET, may_be_done=True),
+        errors.NotPending("It is gone.", state="gone"),
+        errors.ExternalServiceFailed(SECRET, may_be_done=True),
         errors.SendIncomplete(SECRET, [1]),
         errors.Throttled(),
         errors.OutcomeUnknown(SECRET, safe_to_repeat=True),
@@ -61,7 +61,7 @@ STATUSES = {
     errors.TargetRefused: 422,
     errors.IdempotencyMismatch: 422,
     errors.RateLimited: 429,
-    errors.Defect: 500,
+    errors.InternalError: 500,
     errors.SettingsError: 500,
     errors.StoreUnreachable: 503,
     errors.CacheUnavailable: 503,
@@ -86,14 +86,14 @@ def refused(failure: Exception) -> Refusal:
         "server": ("x", 80),
         "scheme": "http",
     }
-    return asyncio.run(refusal_of(Request(scope), failure))
+    return asyncio.run(build_refusal(Request(scope), failure))
 
 
 def outcome(refusal: Refusal) -> dict[str, Any]:
-    response = refusal.response()
+    response = refusal.to_response()
     assert response.headers["content-type"] == "application/fhir+json"
     told: dict[str, Any] = json.loads(bytes(response.body))
-    assert structure_issues(told, "OperationOutcome") == []
+    assert check_structure(told, "OperationOutcome") == []
     return told
 
 
@@ -124,7 +124,7 @@ def test_what_nobody_expected_tells_nothing_to_the_caller_and_no_values_to_the_l
 
 
 def test_what_the_gateway_itself_refuses_keeps_its_issues() -> None:
-    several = FhirRefused([error("value", "One.", "Claim"), error("required", "Two.")], 422)
+    several = FhirRefused([build_error("value", "One.", "Claim"), build_error("required", "Two.")], 422)
     assert [each["code"] for each in outcome(refused(several))["issue"]] == ["value", "required"]
     attachment = refused(AttachmentRefused("Bundle.entry[3]", "it is empty", code="value"))
     assert (attachment.status, outcome(attachment)["issue"][0]["expression"]) == (422, ["Bundle.entry[3]"])

@@ -11,18 +11,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.clock import RunClock
-from holdfast.web import serving, sign
-from holdfast.web.sandboxes import Faults
-from holdfast.web.targets import Delivery, checked_target, deliver, target_client
-from pagw.sandbox.client import (
+from holdfast.core.clock import RunClock
+from holdfast.web import serve_in_thread, sign
+from holdfast.web.sandbox_faults import Faults
+from holdfast.web.webhook_targets import Delivery, check_target, deliver, open_target_client
+from pagw.demo.sandbox.client import (
     DELIVERY_HEADER,
     SECRET,
     SIGNATURE_HEADER,
     Behaviour,
     ClientSandbox,
-    Received,
-    client_app,
+    ReceivedCall,
+    build_client_app,
 )
 
 PAGW_ID = "PAGW-01JD0000000000000000000000"
@@ -48,7 +48,7 @@ def telling(sandbox: ClientSandbox, tell: Callable[[Tell], Awaitable[Any]]) -> A
     """What `tell` makes of a client's server that stands behind `Tell`: path, body, and what is unlike the usual."""
 
     async def run(url: str) -> Any:
-        async with target_client(allow_private=True) as client:
+        async with open_target_client(allow_private=True) as client:
 
             async def told(
                 path: str,
@@ -60,12 +60,12 @@ def telling(sandbox: ClientSandbox, tell: Callable[[Tell], Awaitable[Any]]) -> A
             ) -> Delivery:
                 headers = {SIGNATURE_HEADER: sign(secret, body, sandbox.clock.now())}
                 headers |= {} if id is None else {DELIVERY_HEADER: id}
-                target = checked_target(url + path, allow_private=True)
-                return await deliver(client, target, body, headers, patience_s=patience_s)
+                target = check_target(url + path, allow_private=True)
+                return await deliver(client, target, body, headers, timeout_s=patience_s)
 
             return await tell(told)
 
-    with serving(client_app(sandbox)) as url:
+    with serve_in_thread(build_client_app(sandbox)) as url:
         return asyncio.run(run(url))
 
 
@@ -87,9 +87,9 @@ def test_takes_what_it_is_told_and_counts_how_often(tmp_path: Path) -> None:
 
     assert {each.outcome for each in telling(sandbox, tell)} == {"delivered"}
     callback, told, handshake = sandbox.received.values()
-    assert callback == Received("d-1", "callback", PAGW_ID, "acme", times=2, bodies=1)
+    assert callback == ReceivedCall("d-1", "callback", PAGW_ID, "acme", times=2, bodies=1)
     # Under one id, and not the same: a fault of who sends.
-    assert told == Received("d-2", "notification", PAGW_ID, "acme", times=2, bodies=2)
+    assert told == ReceivedCall("d-2", "notification", PAGW_ID, "acme", times=2, bodies=2)
     assert (handshake.kind, handshake.times) == ("handshake", 1)
 
 
@@ -155,7 +155,7 @@ def test_goes_wrong_as_it_is_told_to(
 def test_is_driven_by_its_doors(tmp_path: Path) -> None:
     sandbox = made(tmp_path)
 
-    with serving(client_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+    with serve_in_thread(build_client_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         http.post(
             "/sandbox/behaviour",
             json={"faults": {"failed_before": 0.5, "seed": 3}, "refuses_handshakes": True},

@@ -10,17 +10,17 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.clock import RunClock
-from holdfast.errors import TokenRefused
-from holdfast.web import serving
-from holdfast.web.tokens import token_verifier
-from pagw.sandbox.issuer import AUDIENCE, ISSUER, KEYS_FILE, IssuerSandbox, issuer_app, secret_of
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import TokenRefused
+from holdfast.web import serve_in_thread
+from holdfast.web.tokens import open_token_verifier
+from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER, KEYS_FILE, IssuerSandbox, build_issuer_app, get_secret
 
 NOW = 1_700_000_000.0
 FORM = {
     "grant_type": "client_credentials",
     "client_id": "acme-client",
-    "client_secret": secret_of("acme-client"),
+    "client_secret": get_secret("acme-client"),
 }
 
 
@@ -30,15 +30,15 @@ def made(folder: Path) -> IssuerSandbox:
 
 def verified(sandbox: IssuerSandbox, token: str) -> dict[str, Any]:
     """By what stands before the routes, with the keys as they are published over HTTP."""
-    with serving(issuer_app(sandbox)) as url:
-        verifier = token_verifier(
+    with serve_in_thread(build_issuer_app(sandbox)) as url:
+        verifier = open_token_verifier(
             f"{url}/.well-known/jwks.json", issuer=ISSUER, audience=AUDIENCE, clock=sandbox.clock
         )
         return dict(asyncio.run(verifier.verify(token)).claims)
 
 
 def asked(sandbox: IssuerSandbox, form: dict[str, str], **options: Any) -> httpx2.Response:
-    with serving(issuer_app(sandbox)) as url:
+    with serve_in_thread(build_issuer_app(sandbox)) as url:
         return httpx2.post(f"{url}/token", data=form, **options)
 
 
@@ -60,7 +60,7 @@ def test_gives_the_client_of_a_tenant_a_token_that_is_believed(tmp_path: Path, b
     [
         ({"client_secret": "guessed"}, 401, "invalid_client"),
         ({"client_id": "other-client"}, 401, "invalid_client"),
-        ({"client_id": "a:b-client", "client_secret": secret_of("a:b-client")}, 401, "invalid_client"),
+        ({"client_id": "a:b-client", "client_secret": get_secret("a:b-client")}, 401, "invalid_client"),
         ({"grant_type": "password"}, 400, "unsupported_grant_type"),
         ({"scope": "system/*.*"}, 400, "invalid_scope"),
     ],
@@ -87,14 +87,14 @@ def test_refuses_who_is_not_a_client(
 def test_gives_tokens_that_must_be_refused(tmp_path: Path, flaw: Any, code: str) -> None:
     sandbox = made(tmp_path)
     with pytest.raises(TokenRefused) as raised:
-        verified(sandbox, sandbox.minted("acme", flaw=flaw))
+        verified(sandbox, sandbox.mint_token("acme", flaw=flaw))
 
     assert raised.value.code == code
 
 
 def test_a_token_ends_by_the_run_clock(tmp_path: Path) -> None:
     sandbox = made(tmp_path)
-    token = sandbox.minted("acme", lifetime_s=60)
+    token = sandbox.mint_token("acme", lifetime_s=60)
     verified(sandbox, token)
 
     RunClock(tmp_path / "clock").advance(91)
@@ -104,10 +104,10 @@ def test_a_token_ends_by_the_run_clock(tmp_path: Path) -> None:
 
 def test_a_new_key_signs_and_the_old_one_holds_until_it_is_withdrawn(tmp_path: Path) -> None:
     sandbox = made(tmp_path)
-    old = sandbox.minted("acme")
+    old = sandbox.mint_token("acme")
     sandbox.rotate()
     assert verified(sandbox, old)["tenant"] == "acme"
-    assert verified(sandbox, sandbox.minted("acme"))["tenant"] == "acme"
+    assert verified(sandbox, sandbox.mint_token("acme"))["tenant"] == "acme"
 
     sandbox.rotate(withdraw=True)
     with pytest.raises(TokenRefused, match="does not publish"):
@@ -118,7 +118,7 @@ def test_its_key_is_kept_for_its_owner_and_shared_by_all_processes_on_the_folder
     first, second = made(tmp_path), made(tmp_path)
     first.rotate()
 
-    assert verified(first, second.minted("acme"))["tenant"] == "acme"
+    assert verified(first, second.mint_token("acme"))["tenant"] == "acme"
     assert (tmp_path / KEYS_FILE).stat().st_mode & 0o077 == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clock", KEYS_FILE]
     assert '"d"' not in json.dumps(first.jwks)
@@ -126,7 +126,7 @@ def test_its_key_is_kept_for_its_owner_and_shared_by_all_processes_on_the_folder
 
 def test_is_driven_by_its_doors(tmp_path: Path) -> None:
     sandbox = made(tmp_path)
-    with serving(issuer_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+    with serve_in_thread(build_issuer_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         given = http.post("/sandbox/tokens", json={"tenant": "acme", "scope": "x"}).json()
         assert given["sandbox"] is True
         assert given["access_token"].count(".") == 2

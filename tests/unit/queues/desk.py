@@ -19,9 +19,9 @@ tickets = Queue(
     fifo=True,
     group=lambda ticket: ticket.desk,
     deduplication=lambda ticket: ticket.id,
-    receives_max=1,
+    max_receives=1,
 )
-notes = Queue("notes", Ticket, receives_max=None)
+notes = Queue("notes", Ticket, max_receives=None)
 
 SYSTEM = System(name="desk", purpose="Takes tickets", tables=(), patterns=(), queues=(tickets, notes))
 BANK = System(

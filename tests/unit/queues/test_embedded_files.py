@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreClosed, StoreFileError, UnknownOperation
+from holdfast.core.errors import StoreClosed, StoreFileError, UnknownOperation
 from holdfast.guarantees import scan_files
 from holdfast.operations.queues import (
     CreateQueue,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import ReceiptLost
+from holdfast.core.errors import ReceiptLost
 from holdfast.operations.queues import (
     ChangeVisibility,
     CreateQueue,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.limits import QUEUE_SWEEP_EVERY, QUEUE_SWEEP_ROWS
+from holdfast.core.limits import QUEUE_SWEEP_EVERY, QUEUE_SWEEP_ROWS
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,

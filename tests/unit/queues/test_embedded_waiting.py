@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import RunClock
-from holdfast.errors import NotFound, StoreClosed
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import NotFound, StoreClosed
 from holdfast.operations.queues import (
     ChangeVisibility,
     CreateQueue,

@@ -36,7 +36,7 @@ def made(tmp_path: Path) -> None:
     with open_queues(tmp_path / "data" / "queues.db") as queues:
         for definition in (*tickets.definitions("test"), *notes.definitions("test")):
             queues.run_blocking(CreateQueue(definition))
-        messages = tuple(tickets.outgoing(Ticket(id=f"t{number}", desk="a")) for number in range(3))
+        messages = tuple(tickets.build_outgoing(Ticket(id=f"t{number}", desk="a")) for number in range(3))
         queues.run_blocking(SendMessages("tickets-test.fifo", messages))
         _kill_one(queues)
 
@@ -79,7 +79,7 @@ def test_queues_and_dead_letters_are_listed_with_their_backlog(capsys: pytest.Ca
 
 def test_queues_that_are_not_made_are_listed_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert {each["exists"] for each in _parsed(capsys, "list", "desk")} == {False}
-    assert "not made yet" in _ran(capsys, "list")
+    assert "not created yet" in _ran(capsys, "list")
 
 
 @pytest.mark.usefixtures("made")
@@ -93,9 +93,9 @@ def test_a_system_that_is_not_set_up_does_not_hide_the_queues_of_the_others(
 
     told = _ran(capsys, "list")
 
-    assert "bank is left out: " in told
+    assert "bank is skipped: " in told
     assert "tickets-dead.fifo" in told
-    assert "bank is left out" not in _ran(capsys, "list", "desk")
+    assert "bank is skipped" not in _ran(capsys, "list", "desk")
     assert "environment" in _ran(capsys, "list", "bank", code=1)
 
 
@@ -104,7 +104,7 @@ def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     told = _ran(capsys, "list", "desk")
 
     assert "tickets-dead-test.fifo" in told
-    assert "dead letters" in told
+    assert "dead-letter queue" in told
 
 
 @pytest.mark.usefixtures("made")
@@ -115,10 +115,10 @@ def test_dead_letters_are_shown_and_stay(capsys: pytest.CaptureFixture[str]) -> 
         assert (shown["group"], shown["deduplication"], shown["died_in"]) == ("a", "t0", "tickets-test.fifo")
         assert (shown["receives"], "receipt" in shown) == (1, False)
     told = _ran(capsys, "show", "desk", "tickets", "--dead")
-    assert [word in told for word in ("t0", "died in", "tickets-test.fifo", "in the worker's log")] == [
+    assert [word in told for word in ("t0", "from queue", "tickets-test.fifo", "The worker's log")] == [
         True
     ] * 4
-    assert "died in" not in _ran(capsys, "show", "desk", "tickets")
+    assert "from queue" not in _ran(capsys, "show", "desk", "tickets")
     assert len(_parsed(capsys, "show", "desk", "tickets", "--count", "1")) == 1
     assert len(_parsed(capsys, "show", "desk", "tickets")) == 2
 
@@ -128,7 +128,7 @@ def test_a_letter_is_shown_as_it_is_and_neither_styles_nor_steers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_queues(tmp_path / "data" / "queues.db") as queues:
-        known = tickets.outgoing(Ticket(id="t9", desk="b"))
+        known = tickets.build_outgoing(Ticket(id="t9", desk="b"))
         written = Outgoing(body="[/] [red]t9 \x9b2J", group=known.group, deduplication=known.deduplication)
         queues.run_blocking(SendMessages("tickets-test.fifo", (written,)))
 
@@ -152,9 +152,9 @@ def test_dead_letters_are_moved_back(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("redrive", "desk"), 2, "needs a system and one of its queues"),
-        (("show",), 2, "needs a system and one of its queues"),
-        (("redrive", "desk", "notes"), 2, "has no dead letters"),
+        (("redrive", "desk"), 2, "needs SYSTEM and QUEUE"),
+        (("show",), 2, "needs SYSTEM and QUEUE"),
+        (("redrive", "desk", "notes"), 2, "has no dead-letter queue"),
         (("redrive", "desk", "tickets"), 1, "There is no queue tickets-dead-test.fifo"),
         (("show", "desk", "nothing"), 1, "desk has no queue 'nothing': it has tickets, notes"),
         (("show", "desk", "tickets", "--count", "0"), 2, "--count"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.operations.queues import (
     ChangeVisibility,
     CreateQueue,

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 from botocore import exceptions as sdk
 
-from holdfast import errors
-from holdfast.errors import (
+from holdfast.core import errors
+from holdfast.core.errors import (
     AccessRefused,
     HoldfastError,
     InvalidRequest,

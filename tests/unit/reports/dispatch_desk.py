@@ -15,7 +15,7 @@ from holdfast import (
     BatchGet,
     BatchPut,
     Component,
-    CountOf,
+    CountQuery,
     Delete,
     Document,
     Entity,
@@ -23,22 +23,22 @@ from holdfast import (
     IndexKey,
     Key,
     Lifetime,
-    Parallel,
+    ParallelQuery,
     Put,
     Query,
     Rate,
-    Rows,
     Scan,
+    SelectQuery,
     System,
     Table,
     Transact,
     Update,
-    as_written,
     attr,
-    batch,
+    batch_get,
     batch_put,
     include,
-    parallel,
+    keep_names,
+    parallel_query,
     pattern,
     transact,
 )
@@ -52,11 +52,11 @@ desk = Table(
     sort="SK",
     ttl="expiresAt",
     stream="NEW_AND_OLD_IMAGES",
-    recovery=True,
+    point_in_time_recovery=True,
     deletion_protection=True,
     purpose="Tickets, and the settings of each desk.",
 )
-open_tickets = desk.index(
+open_tickets = desk.global_index(
     "open-tickets",
     "GSI1PK",
     "GSI1SK",
@@ -71,11 +71,11 @@ readings = Table(
     partition="sensor",
     sort="at",
     sort_type="N",
-    names=as_written,
+    naming=keep_names,
     physical="{environment}.{name}",
 )
 agents = Table("Agents", partition="agentId")
-by_team = agents.index("by-team", "team", default=False, purpose="Who | is in a team.")
+by_team = agents.global_index("by-team", "team", default=False, purpose="Who | is in a team.")
 
 
 class Status(StrEnum):
@@ -141,18 +141,18 @@ def tickets_since(desk_id: str, moment: datetime, after: str | None = None) -> Q
 
 
 @pattern("P3", 'What is "open" | oldest first', rate=CALL, example=())
-def open_everywhere() -> Rows[Ticket]:
+def open_everywhere() -> SelectQuery[Ticket]:
     return Ticket.open().query().select(Ticket.id, Ticket.opened_at)
 
 
 @pattern("P4", "How many are open", rate=CALL, example=())
-def open_count() -> CountOf[Ticket]:
+def open_count() -> CountQuery[Ticket]:
     return Ticket.open().query().count()
 
 
 @pattern("P5", "The urgent tickets of several desks", rate=CALL, example=(["north", "south"],))
-def urgent(desks: list[str]) -> Parallel[Any]:
-    return parallel(Ticket.urgent(name).until(1).select(Ticket.title) for name in desks)
+def urgent(desks: list[str]) -> ParallelQuery[Any]:
+    return parallel_query(Ticket.urgent(name).until(1).select(Ticket.title) for name in desks)
 
 
 @pattern("P6", "A new ticket", rate=CALL, example=_ticket)
@@ -191,7 +191,7 @@ def take_readings(several: list[Reading]) -> BatchPut[Reading]:
 
 @pattern("P12", "Several agents", rate=CALL, example=(["ada", "bo"],))
 def several_agents(ids: list[str]) -> BatchGet[Agent]:
-    return batch(Agent.of(each).get() for each in ids)
+    return batch_get(Agent.of(each).get() for each in ids)
 
 
 @pattern("P13", "The agents of a team", rate=CALL, example=("blue",))

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast import Pattern, Stores, System, stores_in_memory
-from holdfast.errors import AccessRefused, HoldfastError, NotFound
+from holdfast import Pattern, Stores, System, open_memory_stores
+from holdfast.core.errors import AccessRefused, HoldfastError, NotFound
+from holdfast.model.entities.writes import ConditionCheck, transact
 from holdfast.model.objects import Bucket
-from holdfast.model.writes import Check, transact
 from holdfast.operations import cache, objects, queues, sql
 from holdfast.operations import tables as requests
 from holdfast.runtime import create_tables
@@ -73,7 +73,7 @@ class Unserved:
 
 async def asked_by_pattern(system: System) -> dict[str, list[Asked]]:
     """What every pattern asks for when it is run with its example, by id."""
-    stores = stores_in_memory(system)
+    stores = open_memory_stores(system)
     async with stores:
         await create_tables(stores, system.tables)
         return {each.id: await _asked(stores, system, each) for each in system.patterns}
@@ -85,8 +85,8 @@ async def _asked(stores: Stores, system: System, pattern: Pattern[..., Any]) -> 
     engines = Engines(dict.fromkeys(("queues", "objects", "sql", "cache"), lambda: unserved))
     recording = Stores(recorder, system=system, engines=engines)
     try:
-        example = pattern.example()
-        await recording.run(transact(example) if isinstance(example, Check) else example)
+        example = pattern.build_example()
+        await recording.run(transact(example) if isinstance(example, ConditionCheck) else example)
     except HoldfastError:
         pass  # the example's item is not there: what was asked is what counts
     return [each for request in recorder.seen for each in _asked_of(system, request)]
@@ -156,7 +156,7 @@ def _asked_of_objects(system: System, request: Any) -> Iterator[Asked]:
         yield Asked("s3:GetObject", place)
         # So that a key that is not there is told as such; the service takes the key for the prefix.
         yield Asked("s3:ListBucket", request.bucket, {"s3:prefix": [request.key]})
-        if bucket.holds:
+        if bucket.legal_holds:
             yield Asked("s3:GetObjectLegalHold", place)
     match request:
         case objects.PutObject():
@@ -169,14 +169,14 @@ def _asked_of_objects(system: System, request: Any) -> Iterator[Asked]:
         case objects.DeleteObject():
             yield Asked("s3:DeleteObject", place)
             yield Asked("s3:ListBucket", request.bucket)  # HeadBucket, where the object is not there
-            if bucket.holds or bucket.versions:
+            if bucket.legal_holds or bucket.versions:
                 yield Asked("s3:ListBucketVersions", request.bucket, {"s3:prefix": [request.key]})
                 yield Asked("s3:DeleteObjectVersion", place)
 
 
 def _asked_of_key(bucket: Bucket, action: str) -> Iterator[Asked]:
     if bucket.kms_key is not None:
-        yield Asked(action, "key/1234", {"kms:ResourceAliases": [str(bucket.physical_key(""))]})
+        yield Asked(action, "key/1234", {"kms:ResourceAliases": [str(bucket.physical_kms_key(""))]})
 
 
 def _of(request: Any) -> dict[str, Any]:

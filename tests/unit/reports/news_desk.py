@@ -27,7 +27,7 @@ from holdfast import (
 )
 
 news = Table("News", "PK", "SK")
-by_day = news.index("day-index", "GSI1PK", "GSI1SK")
+by_day = news.global_index("day-index", "GSI1PK", "GSI1SK")
 
 DAY = date(2026, 2, 4)
 MONTH = 30.4375 * 86400
@@ -85,7 +85,7 @@ def setting(name: str) -> Get[Setting]:
 def load(per_second: float, **more: Any) -> Load:
     """So many news a second, of a thousand papers."""
     volumes = {"news": Volume(per_second * MONTH, distinct_keys=1000), "visit": Volume(MONTH)}
-    declared: dict[str, Any] = {"one_key": {"News": ("ALL",), "day-index": ("DAY#*",)}}
+    declared: dict[str, Any] = {"hot_keys": {"News": ("ALL",), "day-index": ("DAY#*",)}}
     return Load(volumes, **(declared | more))
 
 

@@ -29,23 +29,23 @@ from holdfast import (
 from holdfast.model import (
     ChangeVisibility,
     Consumer,
-    DeleteReceived,
+    DeleteMessages,
     Handler,
     Queue,
     Receive,
-    Received,
+    ReceivedMessage,
     Schedule,
     Send,
-    SendAll,
+    SendBatch,
 )
 from holdfast.model.objects import (
     Bucket,
     DeleteObject,
     GetObject,
     HeadObject,
-    HoldObject,
     ListObjects,
     PutObject,
+    SetLegalHold,
 )
 from holdfast.operations.queues import Incoming
 
@@ -79,12 +79,16 @@ letters = Queue(
     group=lambda letter: letter.to,
     deduplication=lambda letter: letter.id,
     visibility_s=60,
-    receives_max=3,
+    max_receives=3,
     purpose="Letters, in order for each who gets some.",
 )
 notices = Queue("notices", Notice, delay_s=5, purpose="What the house should know.")
 archive = Bucket(
-    "letter-archive", encryption="kms", kms_key="alias/letters", holds=True, purpose="Letters as they came."
+    "letter-archive",
+    encryption="kms",
+    kms_key="alias/letters",
+    legal_holds=True,
+    purpose="Letters as they came.",
 )
 scans = archive.objects(
     "scans/{created_at:%Y/%m/%d}/{letter_id}.pdf", content_type="application/pdf", lifetime_days=90
@@ -92,10 +96,10 @@ scans = archive.objects(
 LETTER_1 = Letter(id="l1", to="ada")
 
 
-def received(queue: Queue[Any]) -> Received[Any]:
+def received(queue: Queue[Any]) -> ReceivedMessage[Any]:
     """A receipt that nobody was ever given."""
     incoming = Incoming(id="m1", receipt="r1", body="{}", sent_at=0.0, receives=1)
-    return Received(queue.name, queue.message, incoming)
+    return ReceivedMessage(queue.name, queue.message_type, incoming)
 
 
 @pattern("L1", "A letter comes in", rate=LETTER, example=(LETTER_1,))
@@ -109,13 +113,13 @@ def next_letters(count: int) -> Receive[Letter]:
 
 
 @pattern("L3", "A letter is done", rate=LETTER, example=lambda: (received(letters),))
-def done(letter: Received[Letter]) -> DeleteReceived[Letter]:
+def done(letter: ReceivedMessage[Letter]) -> DeleteMessages[Letter]:
     return letters.delete(letter)
 
 
 @pattern("L4", "A letter takes longer", rate=LETTER, example=lambda: (received(letters), 90.0))
-def keep_at(letter: Received[Letter], seconds: float) -> ChangeVisibility[Letter]:
-    return letters.hold(letter, seconds=seconds)
+def keep_at(letter: ReceivedMessage[Letter], seconds: float) -> ChangeVisibility[Letter]:
+    return letters.change_visibility(letter, seconds=seconds)
 
 
 @pattern("L5", "Enter a letter in the register", rate=LETTER, example=("l1", NOON))
@@ -124,8 +128,8 @@ def enter(letter_id: str, came_at: datetime) -> Put[Entry]:
 
 
 @pattern("N1", "Tell the house", rate=LETTER, example=(["fire drill", "lunch"],))
-def tell(texts: list[str]) -> SendAll[Notice]:
-    return notices.send_all(Notice(text=text) for text in texts)
+def tell(texts: list[str]) -> SendBatch[Notice]:
+    return notices.send_batch(Notice(text=text) for text in texts)
 
 
 @pattern("N2", "The next notice", rate=LETTER, example=())
@@ -134,7 +138,7 @@ def next_notice() -> Receive[Notice]:
 
 
 @pattern("N3", "A notice was read", rate=LETTER, example=lambda: (received(notices),))
-def read(notice: Received[Notice]) -> DeleteReceived[Notice]:
+def read(notice: ReceivedMessage[Notice]) -> DeleteMessages[Notice]:
     return notices.delete(notice)
 
 
@@ -155,7 +159,7 @@ def has_scan(created_at: datetime, letter_id: str) -> HeadObject:
 
 @pattern("A4", "The scans of a day", rate=LETTER, example=(NOON,))
 def scans_of_day(created_at: datetime) -> ListObjects:
-    return scans.listing(created_at=created_at)
+    return scans.list_objects(created_at=created_at)
 
 
 @pattern("A5", "Forget a scan", rate=LETTER, example=(NOON, "l1"))
@@ -164,13 +168,13 @@ def forget_scan(created_at: datetime, letter_id: str) -> DeleteObject:
 
 
 @pattern("A6", "Nobody may forget a scan", rate=LETTER, example=(NOON, "l1"))
-def hold_scan(created_at: datetime, letter_id: str) -> HoldObject:
-    return scans.hold(True, created_at=created_at, letter_id=letter_id)
+def hold_scan(created_at: datetime, letter_id: str) -> SetLegalHold:
+    return scans.set_legal_hold(True, created_at=created_at, letter_id=letter_id)
 
 
 @asynccontextmanager
 async def handling(_: Any) -> AsyncIterator[Handler]:
-    async def handle(_: Received[Any]) -> None: ...
+    async def handle(_: ReceivedMessage[Any]) -> None: ...
 
     yield handle
 
@@ -209,7 +213,9 @@ SYSTEM = System(
             "clerk",
             "Works letters off.",
             writes=(next_letters, done, keep_at, enter, tell, file_scan),
-            consumers=(Consumer(letters, handling, receive=next_letters, delete=done, hold=keep_at),),
+            consumers=(
+                Consumer(letters, handling, receive=next_letters, delete=done, extend_visibility=keep_at),
+            ),
             schedules=(Schedule("tidy", 60, tidy),),
         ),
         Component("house", "Reads notices.", writes=(next_notice, read)),

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
-    CountOf,
+    CountQuery,
     Entity,
     Get,
     IndexKey,
@@ -28,15 +28,17 @@ from holdfast import (
     create_tables,
     pattern,
 )
-from holdfast.model.writes import Delete, Transact, transact
+from holdfast.model.entities.writes import Delete, Transact, transact
 
 ORDERS = 2_000
 ORDERS_OF_THE_FIRST = 3
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
-orders = Table("Orders", partition="orderId", stream="NEW_IMAGE", recovery=True, purpose="What was bought")
-by_customer = orders.index("customer-index", "customerId", "placedAt", purpose="A customer's orders")
-by_status = orders.index("status-index", "status", "orderId", default=False)
+orders = Table(
+    "Orders", partition="orderId", stream="NEW_IMAGE", point_in_time_recovery=True, purpose="What was bought"
+)
+by_customer = orders.global_index("customer-index", "customerId", "placedAt", purpose="A customer's orders")
+by_status = orders.global_index("status-index", "status", "orderId", default=False)
 customers = Table("Customers", partition="customerId")
 
 
@@ -88,7 +90,7 @@ def orders_of(customer_id: str) -> Query[Order]:
 
 
 @pattern("S3", "How many orders are open", rate=CHECKOUT, example=(Status.open,))
-def count_of(status: Status) -> CountOf[Order]:
+def count_of(status: Status) -> CountQuery[Order]:
     return Order.by_status(status).query().count()
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast import (
-    AdoptObject,
     Bucket,
-    Cached,
+    CachedValue,
     Component,
+    GetOrPutObject,
     Load,
     Queue,
     Rate,
@@ -24,7 +24,7 @@ from holdfast import (
     Stores,
     System,
     Volume,
-    Windows,
+    WindowCounter,
     pattern,
 )
 from holdfast.model.cache import CountInWindow, GetCached, PutCached
@@ -59,8 +59,8 @@ class Reminder(BaseModel):
 
 
 reminders = Queue("surgery-reminders", Reminder)
-doctors = Cached("doctor:{id}", Doctor, lifetime_s=300, purpose="Who is on duty")
-calls = Windows("calls:{patient}:{window}", window_s=60)
+doctors = CachedValue("doctor:{id}", Doctor, lifetime_s=300, purpose="Who is on duty")
+calls = WindowCounter("calls:{patient}:{window}", window_s=60)
 
 
 def bucket_name(environment: str) -> str:
@@ -73,7 +73,7 @@ scans_bucket = Bucket(
     encryption="kms",
     kms_key="alias/surgery-{environment}",
     versions=True,
-    holds=True,
+    legal_holds=True,
 )
 scans = scans_bucket.objects(
     "{created_at:%Y%m}/{id}/scan.pdf", content_type="application/pdf", lifetime_days=2557
@@ -108,7 +108,7 @@ def end(patient: str) -> SqlChange:
     return surgery.change(
         "UPDATE surgery.visits SET status = 'done' WHERE patient = %(patient)s AND status = 'open'",
         patient=patient,
-    ).expecting(1)
+    ).expect_rows(1)
 
 
 @pattern("V5", "Begin the visit of who has none", rate=VISIT, example=("bo", NOON))
@@ -150,8 +150,8 @@ def count_call(patient: str, window: int) -> CountInWindow:
 
 
 @pattern("O1", "Keep a scan, or find that it is kept", rate=VISIT, example=(b"pdf", NOON, "s1"))
-def keep_scan(body: bytes, created_at: datetime, id: str) -> AdoptObject:
-    return scans.adopt(body, created_at=created_at, id=id)
+def keep_scan(body: bytes, created_at: datetime, id: str) -> GetOrPutObject:
+    return scans.get_or_put(body, created_at=created_at, id=id)
 
 
 @pattern("O2", "Throw a scan away", rate=VISIT, example=(NOON, "s1"))

@@ -8,19 +8,24 @@ from dataclasses import replace
 import pytest
 
 from holdfast import System
-from holdfast.reports.cost import SystemCost, estimate, rule_of_thumb, true_break_even
-from holdfast.reports.prices import SECONDS_PER_MONTH, price_list
-from holdfast.reports.scratch import Ground, sample_ground
+from holdfast.reports.cost.price_lists import SECONDS_PER_MONTH, load_price_list
+from holdfast.reports.cost.system_cost import (
+    SystemCost,
+    compute_break_even,
+    estimate_break_even,
+    estimate_cost,
+)
+from holdfast.reports.measurement.data_sources import DataSource, open_sample_data
 from tests.unit.reports import shop
 
-PRICES = price_list()
+PRICES = load_price_list()
 
 
 def costs(system: System = shop.SYSTEM, *, service: bool = False) -> SystemCost:
     async def run() -> SystemCost:
-        async with sample_ground(system) as ground:
-            chosen = Ground(ground.stores, "a service", is_scratch=False) if service else ground
-            return await estimate(system, chosen, PRICES)
+        async with open_sample_data(system) as ground:
+            chosen = DataSource(ground.stores, "a service", is_scratch=False) if service else ground
+            return await estimate_cost(system, chosen, PRICES)
 
     return asyncio.run(run())
 
@@ -56,13 +61,15 @@ def test_storage_counts_the_items_and_each_index_that_is_there_by_default(cost: 
 
     assert orders.items == shop.ORDERS
     assert orders.index_bytes == orders.size_bytes  # one index, whole items; the optional one is not counted
-    assert orders.storage == pytest.approx(PRICES.storage(2 * orders.items, 2 * orders.size_bytes))
+    assert orders.storage == pytest.approx(
+        PRICES.compute_storage_cost(2 * orders.items, 2 * orders.size_bytes)
+    )
 
 
 def test_recovery_and_streams_are_paid_where_they_are_declared(cost: SystemCost) -> None:
     orders, customers = cost.tables
 
-    assert orders.recovery == pytest.approx(PRICES.recovery(orders.items, orders.size_bytes))
+    assert orders.recovery == pytest.approx(PRICES.compute_recovery_cost(orders.items, orders.size_bytes))
     assert orders.stream == pytest.approx(SECONDS_PER_MONTH / 100_000 * 0.02)
     assert (customers.recovery, customers.stream) == (0, 0)
 
@@ -72,11 +79,11 @@ def test_an_index_tells_what_it_costs_what_it_spares_and_from_when_it_pays(cost:
 
     assert (index.table, index.index) == ("Orders", "customer-index")
     assert (index.calls, index.query_units) == (2_000_000, 0.5)
-    assert index.spares == pytest.approx(PRICES.reads(2_000_000 * (index.scan_units - 0.5)))
+    assert index.spares == pytest.approx(PRICES.compute_read_cost(2_000_000 * (index.scan_units - 0.5)))
     assert index.gain == pytest.approx(index.spares - index.writes - index.storage)
-    assert index.thumb == rule_of_thumb(4 * 50_000, 1)
+    assert index.thumb == estimate_break_even(4 * 50_000, 1)
     assert index.break_even == pytest.approx(
-        true_break_even(
+        compute_break_even(
             index.write_units, 1, PRICES.write_unit, index.scan_units, index.query_units, PRICES.read_unit
         )
     )
@@ -108,10 +115,10 @@ def test_writes_and_what_needs_an_optional_index_are_measured_on_the_sample_wher
 
 def test_what_does_not_fit_the_data_is_measured_on_the_sample() -> None:
     async def run() -> SystemCost:
-        async with sample_ground(shop.SYSTEM) as ground:
+        async with open_sample_data(shop.SYSTEM) as ground:
             await ground.stores.run(shop.Order.of("o-9").delete())
-            copy = Ground(ground.stores, "a copy of tables.db", is_scratch=True)
-            return await estimate(shop.SYSTEM, copy, PRICES)
+            copy = DataSource(ground.stores, "a copy of tables.db", is_scratch=True)
+            return await estimate_cost(shop.SYSTEM, copy, PRICES)
 
     found = asyncio.run(run())
 

@@ -29,20 +29,20 @@ from holdfast import (
     Table,
     Volume,
     attr,
-    declaration_of,
+    get_declaration,
     include,
     pattern,
 )
+from holdfast.core.limits import GLOBAL_INDEXES_MAX
 from holdfast.guarantees import BREAKERS, LEASES, OUTBOX, Outbox
-from holdfast.limits import GLOBAL_INDEXES_MAX
-from holdfast.model.entity import Document
+from holdfast.model.entities.entity import Document
+from holdfast.model.entities.reads import Query
 from holdfast.model.queues import Queue
-from holdfast.model.reads import Query
 from holdfast.operations.tables import Units
-from holdfast.reports.checks import indexes, items, partitions, patterns
-from holdfast.reports.checks.design import Design, Finding, Rule
-from holdfast.reports.design_check import RULES, check_design, examined, findings
-from holdfast.reports.measuring import Measure, Target
+from holdfast.reports.design.design_check import RULES, apply_rules, build_design, check_design
+from holdfast.reports.design.rules import indexes, items, partitions, patterns
+from holdfast.reports.design.rules.base import Design, Finding, Rule
+from holdfast.reports.measurement.pattern_measures import Measure, Target
 from tests.unit.reports import shop
 
 RATE = Rate(per="visit")
@@ -70,7 +70,7 @@ def system(
         load=Load(
             volumes={"visit": volume or Volume(per_month=1_000)},
             peak_factor=peak_factor,
-            grows_to=grows_to or {},
+            max_item_bytes=grows_to or {},
         ),
     )
 
@@ -100,22 +100,22 @@ class TestWithoutASample:
         assert any("nothing was measured" in finding.message for finding in seen)
 
     def test_with_a_sample_it_is_not(self) -> None:
-        assert found(patterns.nothing_measured, asyncio.run(examined(shop.SYSTEM))) == []
+        assert found(patterns.find_missing_sample, asyncio.run(build_design(shop.SYSTEM))) == []
 
     def test_a_condition_that_finds_nothing_is_a_warning(self) -> None:
         update = shop.Order.of("o-1").update().set(shop.Order.note, "a")
-        looked_at = asyncio.run(examined(system([shop.orders], [reading(update, id="W")])))
+        looked_at = asyncio.run(build_design(system([shop.orders], [reading(update, id="W")])))
 
         (finding,) = [
-            each for each in found(patterns.nothing_measured, looked_at) if each.severity == "warning"
+            each for each in found(patterns.find_missing_sample, looked_at) if each.severity == "warning"
         ]
         assert "W read" in finding.message
 
     def test_what_the_store_refuses_for_another_reason_is_a_warning(self) -> None:
         empty = reading(shop.Order.of("").get())
-        looked_at = asyncio.run(examined(system([shop.orders], [empty])))
+        looked_at = asyncio.run(build_design(system([shop.orders], [empty])))
 
-        (finding,) = found(patterns.examples_that_do_not_run, looked_at)
+        (finding,) = found(patterns.find_failing_examples, looked_at)
         assert finding.severity == "warning"
         assert "on empty tables, it fails" in finding.message
 
@@ -134,14 +134,14 @@ class TestQuantities:
         ids=lambda value: value if isinstance(value, str) else "",
     )
     def test_what_cannot_be_is_an_error(self, load: Load, told: str) -> None:
-        (finding,) = found(patterns.quantities_below_zero, replace(system([shop.orders]), load=load))
+        (finding,) = found(patterns.find_invalid_quantities, replace(system([shop.orders]), load=load))
 
         assert finding.severity == "error"
         assert told in finding.message
 
     def test_an_item_without_a_byte_is_an_error(self) -> None:
         load = replace(shop.SYSTEM.load, item_bytes={shop.SYSTEM.patterns[0].id: 0})
-        (finding,) = found(patterns.quantities_below_zero, replace(shop.SYSTEM, load=load))
+        (finding,) = found(patterns.find_invalid_quantities, replace(shop.SYSTEM, load=load))
 
         assert (finding.severity, finding.subject) == ("error", shop.SYSTEM.patterns[0].id)
 
@@ -150,15 +150,15 @@ class TestQuantities:
         def never() -> Any:
             return shop.Order.of("o-1").get()
 
-        (finding,) = found(patterns.quantities_below_zero, system([shop.orders], [never]))
+        (finding,) = found(patterns.find_invalid_quantities, system([shop.orders], [never]))
 
         assert (finding.severity, finding.subject) == ("error", "N never")
 
     def test_a_sound_load_is_fine(self) -> None:
-        assert found(patterns.quantities_below_zero, shop.SYSTEM) == []
+        assert found(patterns.find_invalid_quantities, shop.SYSTEM) == []
 
 
-# --- the whole --------------------------------------------------------------------------------------------------
+# --- the whole ----------------------------------------------------------------------------------------------
 
 
 def test_a_good_system_has_no_error_and_no_warning() -> None:
@@ -175,14 +175,14 @@ def test_every_finding_says_what_is_wrong_and_what_to_do() -> None:
 
 def test_the_gravest_findings_come_first() -> None:
     table = Table("Things", partition="id")
-    table.index("unused", "other")
+    table.global_index("unused", "other")
 
     class Thing(Entity, table=table):
         id: Attr[str] = attr()
         of = Key(id)
 
     bad = system([table], [reading(lambda: Thing.of().get()), reading(lambda: 1 / 0, id="R2")])  # type: ignore[call-arg]
-    found = [finding.severity for finding in findings(Design(bad))]
+    found = [finding.severity for finding in apply_rules(Design(bad))]
 
     assert found == sorted(found, key=("error", "warning", "info").index)
     assert {"error", "warning", "info"} <= set(found)
@@ -193,7 +193,7 @@ def test_every_rule_says_in_its_docstring_what_it_looks_for() -> None:
     assert len(set(RULES)) == len(RULES)
 
 
-# --- patterns ---------------------------------------------------------------------------------------------------
+# --- patterns -----------------------------------------------------------------------------------------------
 
 
 class TestExamples:
@@ -202,7 +202,7 @@ class TestExamples:
         def takes(order_id: str) -> Any:
             return shop.Order.of(order_id).get()
 
-        (finding,) = found(patterns.examples_that_fail, system(declared=[takes]))
+        (finding,) = found(patterns.find_uncallable_examples, system(declared=[takes]))
 
         assert (finding.severity, finding.subject) == ("error", "E1 takes")
         assert "order_id" in finding.message and "no example" in finding.message
@@ -213,14 +213,14 @@ class TestExamples:
             both = (shop.Order.note == "a") and (shop.Order.note == "b")
             return shop.Order.by_customer(customer_id).query().where(both)
 
-        (finding,) = found(patterns.examples_that_fail, system(declared=[joins]))
+        (finding,) = found(patterns.find_uncallable_examples, system(declared=[joins]))
 
         assert "no truth value" in finding.message
 
     def test_an_example_that_works_and_a_pattern_without_arguments_are_fine(self) -> None:
         declared = [shop.order_of, reading(shop.Order.of("o-1").get())]
 
-        assert found(patterns.examples_that_fail, system(declared=declared)) == []
+        assert found(patterns.find_uncallable_examples, system(declared=declared)) == []
 
     def test_an_example_that_fails_when_it_is_run_on_the_sample_is_found(self) -> None:
         @pattern("E3", "Creates what is there", rate=shop.CHECKOUT, example=lambda: (shop.order(1),))
@@ -234,27 +234,27 @@ class TestExamples:
             patterns=(taken, shop.place),
             sample=shop.sample,
         )
-        found_here = found(patterns.examples_that_do_not_run, asyncio.run(examined(with_sample)))
+        found_here = found(patterns.find_failing_examples, asyncio.run(build_design(with_sample)))
 
         assert severities(found_here) == [("error", "E3 taken")]
 
     def test_without_a_sample_nothing_is_said_of_what_is_not_there(self) -> None:
         bare = system([shop.orders], [shop.give])
 
-        assert found(patterns.examples_that_do_not_run, asyncio.run(examined(bare))) == []
+        assert found(patterns.find_failing_examples, asyncio.run(build_design(bare))) == []
 
 
 class TestScans:
     def test_a_scan_without_a_reason_is_an_error(self) -> None:
-        silent_scan: Scan[shop.Order] = Scan(declaration_of(shop.Order))
+        silent_scan: Scan[shop.Order] = Scan(get_declaration(shop.Order))
 
-        (finding,) = found(patterns.scans, system(declared=[reading(silent_scan)]))
+        (finding,) = found(patterns.find_scans, system(declared=[reading(silent_scan)]))
 
         assert finding.severity == "error"
 
     def test_a_scan_with_a_reason_is_something_to_know(self) -> None:
         (finding,) = found(
-            patterns.scans, system(declared=[reading(shop.Order.scan(reason="a yearly audit"))])
+            patterns.find_scans, system(declared=[reading(shop.Order.scan(reason="a yearly audit"))])
         )
 
         assert finding.severity == "info"
@@ -263,28 +263,28 @@ class TestScans:
     def test_a_count_over_a_scan_is_a_scan(self) -> None:
         counted = reading(shop.Order.scan(reason="a yearly audit").count())
 
-        assert severities(found(patterns.scans, system(declared=[counted]))) == [("info", "R1 read")]
+        assert severities(found(patterns.find_scans, system(declared=[counted]))) == [("info", "R1 read")]
 
     def test_a_query_is_no_scan(self) -> None:
-        assert found(patterns.scans, system(declared=[shop.orders_of])) == []
+        assert found(patterns.find_scans, system(declared=[shop.orders_of])) == []
 
 
 class TestKeys:
     def test_a_query_without_its_partition_key_is_an_error(self) -> None:
-        keyless: Query[shop.Order] = Query(declaration_of(shop.Order), read_index=shop.by_customer)
+        keyless: Query[shop.Order] = Query(get_declaration(shop.Order), read_index=shop.by_customer)
 
-        (finding,) = found(patterns.queries_without_a_key, system(declared=[reading(keyless)]))
+        (finding,) = found(patterns.find_queries_without_key, system(declared=[reading(keyless)]))
 
         assert finding.severity == "error"
         assert "customerId" in finding.message
 
     def test_a_query_with_it_is_fine(self) -> None:
-        assert found(patterns.queries_without_a_key, system(declared=[shop.orders_of])) == []
+        assert found(patterns.find_queries_without_key, system(declared=[shop.orders_of])) == []
 
 
 class TestRates:
     def test_a_rate_that_names_no_volume_is_an_error(self) -> None:
-        (finding,) = found(patterns.rates_without_a_volume, system(declared=[shop.place]))
+        (finding,) = found(patterns.find_rates_without_volume, system(declared=[shop.place]))
 
         assert (finding.severity, finding.subject) == ("error", "checkout")
         assert finding.message.startswith("The rate of S4 place is per checkout")
@@ -298,13 +298,13 @@ class TestRates:
             return read
 
         asked = system(declared=[*(of(number, "sale") for number in range(6)), of(9, "return")])
-        first, second = found(patterns.rates_without_a_volume, asked)
+        first, second = found(patterns.find_rates_without_volume, asked)
 
         assert (first.subject, second.subject) == ("sale", "return")
         assert first.message.startswith("The rate of R0 read, R1 read, R2 read and 3 others is per sale")
 
     def test_a_rate_that_names_one_is_fine(self) -> None:
-        assert found(patterns.rates_without_a_volume, system(declared=[shop.order_of])) == []
+        assert found(patterns.find_rates_without_volume, system(declared=[shop.order_of])) == []
 
 
 class TestComponents:
@@ -313,55 +313,55 @@ class TestComponents:
             declared=[shop.order_of, shop.place], components=[Component("a", reads=(shop.order_of,))]
         )
 
-        assert severities(found(patterns.patterns_nobody_runs, some)) == [("warning", "S4 place")]
+        assert severities(found(patterns.find_unused_patterns, some)) == [("warning", "S4 place")]
 
     def test_a_system_without_components_is_told_once(self) -> None:
         none = system(declared=[shop.order_of, shop.place])
 
-        assert severities(found(patterns.patterns_nobody_runs, none)) == [("info", "small")]
+        assert severities(found(patterns.find_unused_patterns, none)) == [("info", "small")]
 
     def test_patterns_that_are_run_are_fine(self) -> None:
-        assert found(patterns.patterns_nobody_runs, shop.SYSTEM) == []
+        assert found(patterns.find_unused_patterns, shop.SYSTEM) == []
 
     def test_what_an_outbox_has_for_operators_needs_no_component(self) -> None:
         outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
-        relay = Component("relay", reads=outbox.reads, writes=(outbox.append, *outbox.relaying))
+        relay = Component("relay", reads=outbox.reads, writes=(outbox.append, *outbox.relay_patterns))
         whole = replace(system([OUTBOX], outbox.patterns, components=[relay]), outboxes=(outbox,))
 
-        assert found(patterns.patterns_nobody_runs, whole) == []
+        assert found(patterns.find_unused_patterns, whole) == []
 
     def test_an_outbox_that_nobody_relays_is_a_warning(self) -> None:
         outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
         door = Component("door", writes=(outbox.append,))
         mute = replace(system([OUTBOX], outbox.patterns, components=[door]), outboxes=(outbox,))
 
-        assert len(found(patterns.patterns_nobody_runs, mute)) == len(outbox.relaying)
+        assert len(found(patterns.find_unused_patterns, mute)) == len(outbox.relay_patterns)
 
     def test_a_write_among_the_reads_and_a_read_among_the_writes_are_errors(self) -> None:
         mixed = Component("a", reads=(shop.place,), writes=(shop.order_of,))
 
         seen = found(
-            patterns.reads_and_writes_mixed_up,
+            patterns.find_misplaced_patterns,
             system(declared=[shop.order_of, shop.place], components=[mixed]),
         )
 
         assert severities(seen) == [("error", "S4 place"), ("error", "S1 order_of")]
 
     def test_reads_and_writes_in_their_places_are_fine(self) -> None:
-        assert found(patterns.reads_and_writes_mixed_up, shop.SYSTEM) == []
+        assert found(patterns.find_misplaced_patterns, shop.SYSTEM) == []
 
 
-# --- indexes ----------------------------------------------------------------------------------------------------
+# --- indexes ------------------------------------------------------------------------------------------------
 
 
 class TestUnusedIndexes:
     def test_an_index_that_nobody_reads_is_a_warning_and_an_optional_one_something_to_know(self) -> None:
-        seen = found(indexes.unused_indexes, system([shop.orders], [shop.order_of]))
+        seen = found(indexes.find_unused_indexes, system([shop.orders], [shop.order_of]))
 
         assert severities(seen) == [("warning", "Orders.customer-index"), ("info", "Orders.status-index")]
 
     def test_indexes_that_are_read_are_fine(self) -> None:
-        assert found(indexes.unused_indexes, shop.SYSTEM) == []
+        assert found(indexes.find_unused_indexes, shop.SYSTEM) == []
 
 
 class TestTooManyIndexes:
@@ -371,16 +371,16 @@ class TestTooManyIndexes:
     ) -> None:
         table = Table("Things", partition="id")
         for number in range(GLOBAL_INDEXES_MAX + more):
-            table.index(f"index-{number}", f"a{number}")
+            table.global_index(f"index-{number}", f"a{number}")
 
-        assert severities(found(indexes.too_many_indexes, system([table]))) == expected
+        assert severities(found(indexes.find_too_many_indexes, system([table]))) == expected
 
     def test_local_indexes_have_a_limit_of_their_own(self) -> None:
         table = Table("Things", partition="id", sort="at")
         for number in range(6):
             table.local_index(f"index-{number}", f"a{number}")
 
-        (finding,) = found(indexes.too_many_indexes, system([table]))
+        (finding,) = found(indexes.find_too_many_indexes, system([table]))
 
         assert "6 local" in finding.message
 
@@ -391,7 +391,7 @@ class TestProjections:
         counting = reading(shop.Order.by_customer("c").query().count(), id="R2")
 
         (finding,) = found(
-            indexes.projections_too_wide, system([shop.orders], [selecting, counting, shop.place])
+            indexes.find_wide_projections, system([shop.orders], [selecting, counting, shop.place])
         )
 
         assert (finding.severity, finding.subject) == ("warning", "Orders.customer-index")
@@ -401,27 +401,27 @@ class TestProjections:
     def test_readers_that_only_count_need_only_keys(self) -> None:
         counting = reading(shop.Order.by_customer("c").query().count())
 
-        (finding,) = found(indexes.projections_too_wide, system([shop.orders], [counting]))
+        (finding,) = found(indexes.find_wide_projections, system([shop.orders], [counting]))
 
         assert "KEYS_ONLY" in finding.remedy
 
     def test_what_a_filter_looks_at_is_needed_too(self) -> None:
         counting = reading(shop.Order.by_customer("c").query().where(shop.Order.note == "x").count())
 
-        (finding,) = found(indexes.projections_too_wide, system([shop.orders], [counting]))
+        (finding,) = found(indexes.find_wide_projections, system([shop.orders], [counting]))
 
         assert "include('note')" in finding.remedy
 
     def test_one_reader_of_whole_items_is_reason_enough(self) -> None:
         counting = reading(shop.Order.by_customer("c").query().count())
 
-        assert found(indexes.projections_too_wide, system([shop.orders], [counting, shop.orders_of])) == []
+        assert found(indexes.find_wide_projections, system([shop.orders], [counting, shop.orders_of])) == []
 
     def test_whole_items_from_an_index_that_has_not_got_them_are_an_error(self) -> None:
         table, Thing = things(KEYS_ONLY)  # noqa: N806 - a class
         bad = system([table], [reading(lambda: Thing.by_kind("a").query())])
 
-        (finding,) = found(indexes.projections_too_narrow, bad)
+        (finding,) = found(indexes.find_narrow_projections, bad)
 
         assert finding.severity == "error"
         assert "text" in finding.message
@@ -433,17 +433,17 @@ class TestProjections:
             read = query if projection is not KEYS_ONLY else query.count()
             good = system([table], [reading(read)])
 
-            assert found(indexes.projections_too_narrow, good) == []
-            assert found(indexes.projections_too_wide, good) == []
+            assert found(indexes.find_narrow_projections, good) == []
+            assert found(indexes.find_wide_projections, good) == []
 
     def test_an_attribute_with_a_default_is_missed_too(self) -> None:
         table, Thing = things(include("text"))  # noqa: N806 - a class
         query = Thing.by_kind("a").query()
 
-        (finding,) = found(indexes.projections_too_narrow, system([table], [reading(query)]))
+        (finding,) = found(indexes.find_narrow_projections, system([table], [reading(query)]))
 
         assert finding.severity == "error"
-        assert "does not hold remark" in finding.message
+        assert "does not project remark" in finding.message
 
 
 class Side(StrEnum):
@@ -456,7 +456,7 @@ class TestFewPartitionKeys:
         table, write = sided()
 
         seen = found(
-            indexes.few_partition_keys, Design(system([table], [write]), {"W": wrote(write, "by-side")})
+            indexes.find_few_partition_keys, Design(system([table], [write]), {"W": wrote(write, "by-side")})
         )
 
         assert severities(seen) == [("info", "Sides.by-side")]
@@ -466,17 +466,17 @@ class TestFewPartitionKeys:
         table, write = sided()
         busy = system([table], [write], volume=Volume(per_month=6_000_000_000, distinct_keys=10**6))
 
-        seen = found(indexes.few_partition_keys, Design(busy, {"W": wrote(write, "by-side")}))
+        seen = found(indexes.find_few_partition_keys, Design(busy, {"W": wrote(write, "by-side")}))
 
         assert severities(seen) == [("error", "Sides.by-side")]
 
     def test_an_open_set_of_keys_is_fine(self) -> None:
         table, _ = things(ALL)
 
-        assert found(indexes.few_partition_keys, system([table])) == []
+        assert found(indexes.find_few_partition_keys, system([table])) == []
 
 
-# --- partitions -------------------------------------------------------------------------------------------------
+# --- partitions ---------------------------------------------------------------------------------------------
 
 PER_MONTH_OF_ONE_A_SECOND = 365.25 / 12 * 86400
 
@@ -501,7 +501,7 @@ class TestHotPartitions:
         )
 
         expected = [("error", "Orders")] if is_hot else []
-        assert severities(found(partitions.hot_partitions, looked_at)) == expected
+        assert severities(found(partitions.find_hot_partitions, looked_at)) == expected
 
     def test_the_units_of_a_read_count_and_the_index_is_named(self) -> None:
         read = reading(shop.Order.by_customer("c").query())
@@ -509,7 +509,7 @@ class TestHotPartitions:
         volume = Volume(per_month=40 * PER_MONTH_OF_ONE_A_SECOND)
 
         seen = found(
-            partitions.hot_partitions,
+            partitions.find_hot_partitions,
             Design(
                 system([shop.orders], [read], volume=volume),
                 {"R1": Measure(read, ms=1.0, units_by_target=used)},
@@ -518,13 +518,13 @@ class TestHotPartitions:
 
         assert severities(seen) == [("error", "Orders.customer-index")]
         assert "3,300 read units" in seen[0].message
-        assert "cache" in seen[0].remedy
+        assert "Cache the items" in seen[0].remedy
 
     def test_patterns_that_follow_one_volume_are_added_up(self) -> None:
         volume = Volume(per_month=600 * PER_MONTH_OF_ONE_A_SECOND)
         writes = [reading(shop.Order.of("o-1").delete(), id=id) for id in ("W1", "W2")]
 
-        (finding,) = found(partitions.hot_partitions, system([shop.orders], writes, volume=volume))
+        (finding,) = found(partitions.find_hot_partitions, system([shop.orders], writes, volume=volume))
 
         assert "1,200 write units" in finding.message
         assert "W1 and W2" in finding.message
@@ -543,24 +543,24 @@ class TestHotPartitions:
         few = replace(spread, load=replace(spread.load, distinct_keys={"customer-index": 4}))
         many = replace(spread, load=replace(spread.load, distinct_keys={"customer-index": 5_000}))
 
-        assert found(partitions.hot_partitions, Design(spread, used)) == []
-        (declared,) = found(partitions.hot_partitions, Design(few, used))
-        (seen,) = found(partitions.hot_partitions, Design(spread, used, True, {by_customer: 5}))
-        assert "1,500 write units" in declared.message and "0.25 of all on one key" in declared.message
+        assert found(partitions.find_hot_partitions, Design(spread, used)) == []
+        (declared,) = found(partitions.find_hot_partitions, Design(few, used))
+        (seen,) = found(partitions.find_hot_partitions, Design(spread, used, True, {by_customer: 5}))
+        assert "1,500 write units" in declared.message and "0.25 of the load on one key" in declared.message
         assert "1,200 write units" in seen.message and "the sample has 5 keys of it" in seen.message
-        assert found(partitions.hot_partitions, Design(many, used, True, {by_customer: 5})) == []
+        assert found(partitions.find_hot_partitions, Design(many, used, True, {by_customer: 5})) == []
 
     def test_the_keys_of_the_sample_are_counted_where_items_share_them(self) -> None:
-        design = asyncio.run(examined(shop.SYSTEM))
+        design = asyncio.run(build_design(shop.SYSTEM))
 
         # All orders are open; nearly each has a customer of its own.
-        assert design.keys_seen == {Target("Orders", "status-index"): 1}
+        assert design.key_counts == {Target("Orders", "status-index"): 1}
 
     def test_what_spreads_is_fine(self) -> None:
-        assert found(partitions.hot_partitions, asyncio.run(examined(shop.SYSTEM))) == []
+        assert found(partitions.find_hot_partitions, asyncio.run(build_design(shop.SYSTEM))) == []
 
 
-# --- items ------------------------------------------------------------------------------------------------------
+# --- items --------------------------------------------------------------------------------------------------
 
 
 class TestGrowth:
@@ -577,12 +577,12 @@ class TestGrowth:
     ) -> None:
         looked_at = system([shop.orders], grows_to={"Orders": size})
 
-        assert severities(found(items.items_that_outgrow_the_limit, looked_at)) == expected
+        assert severities(found(items.find_oversized_items, looked_at)) == expected
 
     def test_a_size_for_a_table_that_is_not_there_is_an_error(self) -> None:
         looked_at = system([shop.orders], grows_to={"Order": 100})
 
-        assert severities(found(items.items_that_outgrow_the_limit, looked_at)) == [("error", "Order")]
+        assert severities(found(items.find_oversized_items, looked_at)) == [("error", "Order")]
 
     def test_appending_to_a_list_or_a_set_is_a_warning_until_somebody_says_how_large_it_gets(self) -> None:
         table = Table("Logs", partition="id")
@@ -595,12 +595,12 @@ class TestGrowth:
             of = Key(id)
 
         appending = reading(Log.of("a").update().append(Log.lines, "x"), id="A")
-        including = reading(Log.of("a").update().include(Log.tags, "x"), id="B")
+        including = reading(Log.of("a").update().add_to_set(Log.tags, "x"), id="B")
         counting = reading(Log.of("a").update().add(Log.size, 1), id="C")
         all_three = [appending, including, counting]
 
-        unsaid = found(items.collections_that_grow, system([table], all_three))
-        said = found(items.collections_that_grow, system([table], all_three, grows_to={"Logs": 9_000}))
+        unsaid = found(items.find_growing_collections, system([table], all_three))
+        said = found(items.find_growing_collections, system([table], all_three, grows_to={"Logs": 9_000}))
 
         assert severities(unsaid) == [("warning", "A read"), ("warning", "B read")]
         assert said == []
@@ -611,13 +611,13 @@ class TestLifetimes:
         creating = reading(shop.Order.create(shop.order(1)))
         looked_at = system([shop.orders], [creating], volume=Volume(per_month=5_000_000))
 
-        assert severities(found(items.items_that_never_end, looked_at)) == [("warning", "Orders")]
+        assert severities(found(items.find_items_never_removed, looked_at)) == [("warning", "Orders")]
 
     def test_tables_that_get_a_few_more_are_told_together(self) -> None:
         creating = reading(shop.Order.create(shop.order(1)))
         counting = reading(shop.Customer.put(shop.Customer(customer_id="c-1")), id="C")
 
-        (finding,) = found(items.items_that_never_end, system(shop.SYSTEM.tables, [creating, counting]))
+        (finding,) = found(items.find_items_never_removed, system(shop.SYSTEM.tables, [creating, counting]))
 
         assert (finding.severity, finding.subject) == ("info", "small")
         assert "Orders (1,000) and Customers (1,000)" in finding.message
@@ -626,7 +626,7 @@ class TestLifetimes:
         creating = reading(shop.Order.create(shop.order(1)))
         deleting = reading(shop.Order.of("o-1").delete(), id="D")
 
-        assert found(items.items_that_never_end, system([shop.orders], [creating, deleting])) == []
+        assert found(items.find_items_never_removed, system([shop.orders], [creating, deleting])) == []
 
     def test_a_lifetime_is_an_end(self) -> None:
         table = Table("Tokens", partition="id", ttl="expires_at")
@@ -638,7 +638,7 @@ class TestLifetimes:
             lifetime = Lifetime(ends)
 
         put = reading(Token.put(Token(id="a", ends=shop.BEGAN)))
-        assert found(items.items_that_never_end, system([table], [put])) == []
+        assert found(items.find_items_never_removed, system([table], [put])) == []
 
     def test_an_end_that_a_guarantee_writes_is_an_end(self) -> None:
         outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
@@ -647,8 +647,8 @@ class TestLifetimes:
             outboxes=(outbox,),
         )
 
-        assert found(items.items_that_never_end, whole) == []
-        assert found(items.entities_without_an_end, whole) == []
+        assert found(items.find_items_never_removed, whole) == []
+        assert found(items.find_entities_without_lifetime, whole) == []
 
     def test_the_lifetime_and_the_deletion_of_another_entity_are_no_end(self) -> None:
         table = Table("Desk", partition="pk", ttl="expires_at")
@@ -674,28 +674,28 @@ class TestLifetimes:
             reading(Draft.of("a").delete(), id="E"),
         ]
 
-        (finding,) = found(items.items_that_never_end, system([table], declared))
+        (finding,) = found(items.find_items_never_removed, system([table], declared))
 
-        assert "to Desk, Note (1,000);" in finding.message
+        assert "per month): Desk, Note (1,000);" in finding.message
 
 
 class TestReservedWords:
     def test_a_reserved_attribute_name_is_something_to_know(self) -> None:
-        (finding,) = found(items.reserved_words, system([shop.orders]))
+        (finding,) = found(items.find_reserved_words, system([shop.orders]))
 
         assert finding.severity == "info"
         assert finding.message.startswith("status is a reserved word")
 
     def test_other_names_are_fine(self) -> None:
-        assert found(items.reserved_words, system([shop.customers])) == []
+        assert found(items.find_reserved_words, system([shop.customers])) == []
 
 
-# --- what the tests look at -------------------------------------------------------------------------------------
+# --- what the tests look at ---------------------------------------------------------------------------------
 
 
 def things(projection: Any) -> tuple[Table, Any]:
     table = Table("Things", partition="id")
-    index = table.index("by-kind", "kind", projection=projection)
+    index = table.global_index("by-kind", "kind", projection=projection)
 
     class Thing(Entity, table=table):
         id: Attr[str] = attr()
@@ -710,7 +710,7 @@ def things(projection: Any) -> tuple[Table, Any]:
 
 def sided() -> tuple[Table, Pattern[..., Any]]:
     table = Table("Sides", partition="id")
-    index = table.index("by-side", "side")
+    index = table.global_index("by-side", "side")
 
     class Sided(Entity, table=table):
         id: Attr[str] = attr()

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.reports.checks.design import Design
-from holdfast.reports.cloudformation import template_of
-from holdfast.reports.design_check import findings
-from holdfast.reports.sql_grants import tables_for
-from holdfast.reports.terraform import terraform
-from pagw import SYSTEM
-from pagw.environments import ENVIRONMENTS
-from pagw.model import audit_events_bucket, requests_bucket
-from pagw.patterns import OUTBOX
+from holdfast.reports.design.design_check import apply_rules
+from holdfast.reports.design.rules.base import Design
+from holdfast.reports.iac.cloudformation import build_template
+from holdfast.reports.iac.terraform import render_module
+from holdfast.reports.iam.sql_grants import collect_privileges
+from pagw.model.entities import audit_events_bucket, requests_bucket
+from pagw.model.environments import ENVIRONMENTS
+from pagw.model.patterns import OUTBOX
+from pagw.system import SYSTEM
 from tests.unit.reports.test_terraform import resources
 
 GATEWAY = replace(SYSTEM, environments={each.name: each.region for each in ENVIRONMENTS.values()})
@@ -25,13 +25,13 @@ GATEWAY = replace(SYSTEM, environments={each.name: each.region for each in ENVIR
 def test_the_module_has_the_files_that_the_document_names_and_the_cache_that_it_lacks() -> None:
     named = {"dynamodb.tf", "aurora.tf", "s3.tf", "kms.tf", "sqs.tf"}
 
-    assert named | {"elasticache.tf"} <= terraform(GATEWAY).keys()
+    assert named | {"elasticache.tf"} <= render_module(GATEWAY).keys()
 
 
 @pytest.mark.proves("PG-29")
 @pytest.mark.proves("PG-X17")
 def test_each_environment_has_the_buckets_of_its_region() -> None:
-    names = template_of(GATEWAY)["Mappings"]["BucketNames"]
+    names = build_template(GATEWAY)["Mappings"]["BucketNames"]
 
     assert names["dev"] == {
         "PagwRequestsBucket": "crln-pagw-dev-dataz-gbd-phi-useast2",
@@ -47,7 +47,9 @@ def test_each_environment_has_the_buckets_of_its_region() -> None:
 @pytest.mark.proves("PG-35")
 @pytest.mark.proves("PG-36")
 def test_requests_are_under_the_key_of_the_environment_and_audit_events_under_the_services_own() -> None:
-    encryptions = resources(terraform(GATEWAY)["s3.tf"], "aws_s3_bucket_server_side_encryption_configuration")
+    encryptions = resources(
+        render_module(GATEWAY)["s3.tf"], "aws_s3_bucket_server_side_encryption_configuration"
+    )
     [of_requests] = encryptions["pagw_requests"]["rule"]
     [of_audit] = encryptions["pagw_audit"]["rule"]
 
@@ -64,16 +66,20 @@ def test_requests_are_under_the_key_of_the_environment_and_audit_events_under_th
 
 
 def test_what_operators_do_with_the_outbox_is_not_missed_in_a_component() -> None:
-    missed = [each.subject for each in findings(Design(SYSTEM)) if each.message == "No component runs it."]
+    missed = [each.subject for each in apply_rules(Design(SYSTEM)) if each.message == "No component runs it."]
 
-    assert OUTBOX.tending
-    assert not {each.id for each in (*OUTBOX.reads, *OUTBOX.tending)} & {each.split()[0] for each in missed}
+    assert OUTBOX.admin_patterns
+    assert not {each.id for each in (*OUTBOX.reads, *OUTBOX.admin_patterns)} & {
+        each.split()[0] for each in missed
+    }
 
 
 @pytest.mark.proves("PG-19")
 def test_only_who_ends_what_is_past_its_retention_may_touch_a_row_of_the_audit_log_again() -> None:
-    tending = [each for each in SYSTEM.components if SYSTEM.pattern("remove_audit") in each.patterns]
-    others = [tables_for(each).get("pagw.audit_log") for each in SYSTEM.components if each not in tending]
+    tending = [each for each in SYSTEM.components if SYSTEM.get_pattern("remove_audit") in each.patterns]
+    others = [
+        collect_privileges(each).get("pagw.audit_log") for each in SYSTEM.components if each not in tending
+    ]
 
     assert [each.name for each in tending] == ["operator", "sweeper"]
     assert frozenset({"SELECT", "INSERT"}) in others

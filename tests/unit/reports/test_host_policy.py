@@ -14,13 +14,13 @@ import pytest
 from fastapi import APIRouter
 
 from holdfast import Stores, System, create_tables
-from holdfast.cli.commands.run import system_app
-from holdfast.errors import AccessRefused, HoldfastError
+from holdfast.cli.commands.run import build_system_app
+from holdfast.core.errors import AccessRefused, HoldfastError
 from holdfast.operations.tables import CreateTable, ListTables
-from holdfast.reports.iam import policy_files
-from holdfast.runtime import prepare_tables
+from holdfast.reports.iam.policies import build_policy_files
+from holdfast.runtime import provision_tables
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
-from holdfast.web import serving
+from holdfast.web import serve_in_thread
 from tests.unit.reports.dispatch_desk import SYSTEM as DESK
 from tests.unit.reports.dispatch_desk import desk
 from tests.unit.reports.iam_simulator import Guarded
@@ -30,7 +30,7 @@ NAMED = [component.name for component in SYSTEM.components if component.patterns
 
 
 def guarded(system: System, component: str, behind: EmbeddedTables) -> Guarded:
-    files = policy_files(system)
+    files = build_policy_files(system)
     policies = [
         json.loads(text) for name, text in files.items() if name.startswith(f"{system.name}-{component}")
     ]
@@ -43,7 +43,9 @@ def hosted(component: str) -> Iterator[tuple[str, Guarded]]:
     with open_tables() as behind:
         asyncio.run(create_tables(Stores(behind, system=SYSTEM), SYSTEM.tables))
         engine = guarded(SYSTEM, component, behind)
-        with serving(system_app(SYSTEM, Stores(engine, system=SYSTEM), component=component)) as url:
+        with serve_in_thread(
+            build_system_app(SYSTEM, Stores(engine, system=SYSTEM), component=component)
+        ) as url:
             yield url, engine
 
 
@@ -57,8 +59,8 @@ def test_it_starts_and_is_healthy_and_tells_its_metrics(component: str) -> None:
     own = {
         f"table/{table.name}"
         for table in SYSTEM.tables
-        for pattern in SYSTEM.component(component).patterns
-        if pattern.example().table is table
+        for pattern in SYSTEM.get_component(component).patterns
+        if pattern.build_example().table is table
     }
     assert own and not own & of_others
 
@@ -78,7 +80,7 @@ def test_what_it_may_not_look_at_is_told_in_the_log(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING), hosted("board"):
         pass
 
-    assert "The table Agents is taken as it is" in caplog.text
+    assert "The table Agents is used unchanged" in caplog.text
     assert "The table Desk is" not in caplog.text
 
 
@@ -95,9 +97,9 @@ def test_every_pattern_of_the_component_runs(component: str) -> None:
             await create_tables(Stores(behind, system=SYSTEM), SYSTEM.tables)
             stores = Stores(guarded(SYSTEM, component, behind), system=SYSTEM).for_component(component)
             refused = []
-            for pattern in SYSTEM.component(component).patterns:
+            for pattern in SYSTEM.get_component(component).patterns:
                 try:
-                    await stores.run(pattern.example())
+                    await stores.run(pattern.build_example())
                 except AccessRefused:
                     refused.append(pattern.id)
                 except HoldfastError:
@@ -110,7 +112,7 @@ def test_every_pattern_of_the_component_runs(component: str) -> None:
 def test_a_table_that_is_absent_and_may_not_be_made_is_refused() -> None:
     async def story() -> None:
         with open_tables() as behind:
-            await prepare_tables(Stores(guarded(SYSTEM, "board", behind), system=SYSTEM), [desk])
+            await provision_tables(Stores(guarded(SYSTEM, "board", behind), system=SYSTEM), [desk])
 
     with pytest.raises(AccessRefused, match="CreateTable"):
         asyncio.run(story())
@@ -122,14 +124,14 @@ def test_credentials_that_are_not_accepted_are_no_lesser_privilege() -> None:
             raise AccessRefused("UnrecognizedClientException", "The security token is invalid.")
 
     with pytest.raises(AccessRefused, match="security token"):
-        asyncio.run(prepare_tables(Stores(Unknown(), system=SYSTEM), [desk]))  # type: ignore[arg-type]
+        asyncio.run(provision_tables(Stores(Unknown(), system=SYSTEM), [desk]))  # type: ignore[arg-type]
 
 
 def test_a_caller_who_may_makes_what_is_absent() -> None:
     async def story() -> tuple[dict[str, AccessRefused], int]:
         with open_tables() as behind:
             await behind.run(CreateTable(desk.definition("Desk")))
-            unseen = await prepare_tables(Stores(behind, system=SYSTEM), SYSTEM.tables)
+            unseen = await provision_tables(Stores(behind, system=SYSTEM), SYSTEM.tables)
             return unseen, len((await behind.run(ListTables())).names)
 
     assert asyncio.run(story()) == ({}, 3)

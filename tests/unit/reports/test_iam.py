@@ -19,16 +19,16 @@ from holdfast import (
     Key,
     Query,
     Rate,
-    Rows,
+    SelectQuery,
     System,
     Table,
     attr,
-    batch,
+    batch_get,
     pattern,
 )
-from holdfast.errors import DeclarationError
-from holdfast.reports import iam
-from holdfast.reports.iam import policy_files
+from holdfast.core.errors import DeclarationError
+from holdfast.reports.iam import policies
+from holdfast.reports.iam.policies import build_policy_files
 from tests.unit.reports.dispatch_desk import SYSTEM
 from tests.unit.reports.iam_simulator import Asked, allows, asked_by_pattern
 
@@ -42,7 +42,7 @@ def asked() -> dict[str, list[Asked]]:
 
 def policies_of(component: str, system: System = SYSTEM) -> list[dict[str, Any]]:
     start = f"{system.name}-{component}"
-    files = policy_files(system)
+    files = build_policy_files(system)
     return [json.loads(text) for name, text in files.items() if name.startswith(start)]
 
 
@@ -127,7 +127,7 @@ def test_what_is_almost_granted_is_not(component: str, wish: Asked) -> None:
 
 
 def test_no_action_and_no_resource_has_a_wildcard() -> None:
-    for text in policy_files(SYSTEM).values():
+    for text in build_policy_files(SYSTEM).values():
         for statement in json.loads(text)["Statement"]:
             assert all("*" not in name for name in [*statement["Action"], *statement["Resource"]])
 
@@ -156,14 +156,14 @@ def test_who_reads_a_table_with_lifetimes_may_ask_where_they_are_kept() -> None:
 
 
 def test_descriptions_stand_in_statements_of_their_own() -> None:
-    for text in policy_files(SYSTEM).values():
+    for text in build_policy_files(SYSTEM).values():
         for statement in json.loads(text)["Statement"]:
             described = [action.startswith("dynamodb:Describe") for action in statement["Action"]]
             assert all(described) or not any(described)
 
 
 def test_resources_name_the_environment_the_region_and_the_account() -> None:
-    files = policy_files(SYSTEM, environment="prod", region="cn-north-1", account="123456789012")
+    files = build_policy_files(SYSTEM, environment="prod", region="cn-north-1", account="123456789012")
     statements = json.loads(files["dispatch-ingest.json"])["Statement"]
 
     for statement in statements:
@@ -177,7 +177,7 @@ def test_a_place_that_is_not_named_stays_a_placeholder_that_grants_nothing() -> 
 
 
 def test_a_component_without_patterns_has_no_policy() -> None:
-    assert sorted(policy_files(SYSTEM)) == [
+    assert sorted(build_policy_files(SYSTEM)) == [
         "dispatch-api.json",
         "dispatch-board.json",
         "dispatch-ingest.json",
@@ -186,8 +186,8 @@ def test_a_component_without_patterns_has_no_policy() -> None:
 
 
 def test_the_same_system_gives_the_same_text() -> None:
-    assert policy_files(SYSTEM) == policy_files(SYSTEM)
-    assert all(text.endswith("}\n") for text in policy_files(SYSTEM).values())
+    assert build_policy_files(SYSTEM) == build_policy_files(SYSTEM)
+    assert all(text.endswith("}\n") for text in build_policy_files(SYSTEM).values())
 
 
 def test_a_statement_id_names_every_action_that_it_allows() -> None:
@@ -199,14 +199,14 @@ def test_a_statement_id_names_every_action_that_it_allows() -> None:
 
 
 def test_statement_ids_are_unique_and_plain() -> None:
-    for text in policy_files(SYSTEM).values():
+    for text in build_policy_files(SYSTEM).values():
         ids = [statement["Sid"] for statement in json.loads(text)["Statement"]]
         assert len(set(ids)) == len(ids)
         assert all(each.isalnum() for each in ids)
 
 
 things = Table("Things", partition="PK")
-by_kind = things.index("by-kind", "kind", "id", projection=KEYS_ONLY)
+by_kind = things.global_index("by-kind", "kind", "id", projection=KEYS_ONLY)
 
 
 class Thing(Entity, table=things):
@@ -239,7 +239,7 @@ def test_a_wider_grant_makes_a_narrower_one_needless() -> None:
         return Thing.of_kind(kind).query()
 
     @pattern("T2", "Their ids", rate=ONCE, example=("k",))
-    def ids(kind: str) -> Rows[Thing]:
+    def ids(kind: str) -> SelectQuery[Thing]:
         return Thing.of_kind(kind).query().select(Thing.id)
 
     [policy] = policies_of("worker", system_of(of_kind, ids))
@@ -250,7 +250,7 @@ def test_a_wider_grant_makes_a_narrower_one_needless() -> None:
 
 def test_what_a_selection_filters_by_may_be_named_too() -> None:
     @pattern("T1", "Large ones", rate=ONCE, example=("k",))
-    def large(kind: str) -> Rows[Thing]:
+    def large(kind: str) -> SelectQuery[Thing]:
         return Thing.of_kind(kind).query().where(Thing.size > 3).select(Thing.id)
 
     [policy] = policies_of("worker", system_of(large))
@@ -262,10 +262,10 @@ def test_what_a_selection_filters_by_may_be_named_too() -> None:
 def test_an_example_that_shows_nothing_is_refused() -> None:
     @pattern("T1", "Some", rate=ONCE, example=([],))
     def some(ids: list[str]) -> BatchGet[Thing]:
-        return batch(Thing.of(each).get() for each in ids)
+        return batch_get(Thing.of(each).get() for each in ids)
 
-    with pytest.raises(DeclarationError, match=r"T1 \(some\) makes an operation on no table"):
-        policy_files(system_of(some))
+    with pytest.raises(DeclarationError, match=r"T1 \(some\) builds an operation on no table"):
+        build_policy_files(system_of(some))
 
 
 def test_an_example_that_cannot_be_called_is_told() -> None:
@@ -274,20 +274,20 @@ def test_an_example_that_cannot_be_called_is_told() -> None:
         return Thing.of(id).get()
 
     with pytest.raises(
-        DeclarationError, match=r"T1 \(one\) makes no operation: .*missing a required argument"
+        DeclarationError, match=r"T1 \(one\) builds no operation: .*missing a required argument"
     ):
-        policy_files(system_of(one))
+        build_policy_files(system_of(one))
 
 
 def test_components_that_would_share_a_file_are_refused() -> None:
     components = (Component("a b"), Component("a-b"))
-    with pytest.raises(DeclarationError, match="cannot be told apart"):
-        policy_files(System("things", "Things.", (things,), (), components))
+    with pytest.raises(DeclarationError, match="both become"):
+        build_policy_files(System("things", "Things.", (things,), (), components))
 
 
 def test_a_policy_that_would_be_too_long_becomes_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iam, "POLICY_CHARACTERS_MAX", 600)
-    files = policy_files(SYSTEM)
+    monkeypatch.setattr(policies, "MAX_POLICY_CHARACTERS", 600)
+    files = build_policy_files(SYSTEM)
     office = [name for name in files if name.startswith("dispatch-office")]
 
     assert office == ["dispatch-office.json", "dispatch-office-part-2.json"]

@@ -20,22 +20,22 @@ from holdfast import (
     attr,
     batch_put,
     create_tables,
-    stores_in_memory,
+    open_memory_stores,
 )
 from holdfast.operations.values import item_size
-from holdfast.reports.index_value import (
-    insert_units,
-    key_change_units,
-    rule_of_thumb,
-    saving,
-    scan_units,
-    true_break_even,
+from holdfast.reports.cost.index_value import (
+    compute_break_even,
+    compute_insert_units,
+    compute_key_change_units,
+    compute_saving,
+    compute_scan_units,
+    estimate_break_even,
 )
-from holdfast.reports.measuring import Comparison, compare_with_scan
-from holdfast.reports.prices import price_list
-from holdfast.runtime import describe
+from holdfast.reports.cost.price_lists import load_price_list
+from holdfast.reports.measurement.pattern_measures import ScanComparison, compare_with_scan
+from holdfast.runtime import describe_table
 
-PRICES = price_list("dynamodb-2018-11")
+PRICES = load_price_list("dynamodb-2018-11")
 WRITES, READS = 50_000, 100_000
 BOOKINGS, ITEM_BYTES = 9_351, 1_638
 # 9,351 items of 0.2 units, as the document has it.
@@ -45,32 +45,40 @@ SCAN_UNITS, QUERY_UNITS = 1_870.2, 0.5
 @pytest.mark.proves("SM-X6")
 @pytest.mark.proves("SM-41")
 def test_two_indexes_make_an_insert_three_times_as_dear_not_twice() -> None:
-    without, with_two = insert_units(1, 0), insert_units(1, 2)
+    without, with_two = compute_insert_units(1, 0), compute_insert_units(1, 2)
 
-    assert PRICES.writes(WRITES * without) == pytest.approx(0.0625)
-    assert PRICES.writes(WRITES * with_two) == pytest.approx(0.1875)
+    assert PRICES.compute_write_cost(WRITES * without) == pytest.approx(0.0625)
+    assert PRICES.compute_write_cost(WRITES * with_two) == pytest.approx(0.1875)
 
 
 @pytest.mark.proves("SM-X6")
 def test_a_change_of_both_index_keys_is_five_writes() -> None:
-    assert key_change_units(1, 2) == 5
+    assert compute_key_change_units(1, 2) == 5
 
 
 @pytest.mark.proves("SM-X7")
 @pytest.mark.proves("SM-41")
 def test_a_hundred_thousand_scans_cost_46_75_and_as_many_queries_a_cent() -> None:
-    assert PRICES.reads(READS * 1_870) == pytest.approx(46.75)
-    assert PRICES.reads(READS * QUERY_UNITS) == pytest.approx(0.0125)
+    assert PRICES.compute_read_cost(READS * 1_870) == pytest.approx(46.75)
+    assert PRICES.compute_read_cost(READS * QUERY_UNITS) == pytest.approx(0.0125)
 
 
 @pytest.mark.proves("SM-41")
 @pytest.mark.proves("SM-X8")
 def test_the_scenario_costs_cents_with_indexes_and_46_dollars_without() -> None:
     size = BOOKINGS * ITEM_BYTES
-    storage = PRICES.storage(BOOKINGS, size)
+    storage = PRICES.compute_storage_cost(BOOKINGS, size)
 
-    without = storage + PRICES.writes(WRITES * insert_units(1, 0)) + PRICES.reads(READS * 1_870)
-    with_two = 3 * storage + PRICES.writes(WRITES * insert_units(1, 2)) + PRICES.reads(READS * QUERY_UNITS)
+    without = (
+        storage
+        + PRICES.compute_write_cost(WRITES * compute_insert_units(1, 0))
+        + PRICES.compute_read_cost(READS * 1_870)
+    )
+    with_two = (
+        3 * storage
+        + PRICES.compute_write_cost(WRITES * compute_insert_units(1, 2))
+        + PRICES.compute_read_cost(READS * QUERY_UNITS)
+    )
 
     assert without == pytest.approx(46.82, abs=0.01)
     assert with_two == pytest.approx(0.21, abs=0.01)
@@ -79,47 +87,49 @@ def test_the_scenario_costs_cents_with_indexes_and_46_dollars_without() -> None:
 @pytest.mark.proves("SM-42")
 @pytest.mark.proves("SM-X9")
 def test_the_rule_of_thumb_says_200_000_reads_which_the_document_s_own_load_misses() -> None:
-    assert rule_of_thumb(WRITES, 2) == 200_000
-    assert rule_of_thumb(WRITES, 2) > READS
+    assert estimate_break_even(WRITES, 2) == 200_000
+    assert estimate_break_even(WRITES, 2) > READS
 
 
 @pytest.mark.proves("SM-42")
 @pytest.mark.proves("SM-X9")
 def test_the_prices_say_267_reads() -> None:
-    found = true_break_even(WRITES, 2, PRICES.write_unit, SCAN_UNITS, QUERY_UNITS, PRICES.read_unit)
+    found = compute_break_even(WRITES, 2, PRICES.write_unit, SCAN_UNITS, QUERY_UNITS, PRICES.read_unit)
 
     assert math.floor(found) == 267
 
 
 @pytest.mark.proves("SM-X9")
 def test_at_the_break_even_both_ways_cost_the_same() -> None:
-    reads = true_break_even(WRITES, 2, PRICES.write_unit, SCAN_UNITS, QUERY_UNITS, PRICES.read_unit)
+    reads = compute_break_even(WRITES, 2, PRICES.write_unit, SCAN_UNITS, QUERY_UNITS, PRICES.read_unit)
 
-    by_scan = PRICES.writes(WRITES) + PRICES.reads(reads * SCAN_UNITS)
-    by_index = PRICES.writes(insert_units(WRITES, 2)) + PRICES.reads(reads * QUERY_UNITS)
+    by_scan = PRICES.compute_write_cost(WRITES) + PRICES.compute_read_cost(reads * SCAN_UNITS)
+    by_index = PRICES.compute_write_cost(compute_insert_units(WRITES, 2)) + PRICES.compute_read_cost(
+        reads * QUERY_UNITS
+    )
     assert by_scan == pytest.approx(by_index)
 
 
 def test_an_index_that_reads_as_much_as_a_scan_never_pays() -> None:
-    assert true_break_even(WRITES, 1, PRICES.write_unit, 10, 10, PRICES.read_unit) == math.inf
+    assert compute_break_even(WRITES, 1, PRICES.write_unit, 10, 10, PRICES.read_unit) == math.inf
 
 
 @pytest.mark.proves("SM-X2")
 def test_80_units_by_index_are_a_saving_against_a_real_scan_and_none_against_10() -> None:
-    assert saving(SCAN_UNITS, 82.5) == pytest.approx(0.956, abs=0.001)
-    assert saving(10, 80) < 0
+    assert compute_saving(SCAN_UNITS, 82.5) == pytest.approx(0.956, abs=0.001)
+    assert compute_saving(10, 80) < 0
 
 
 @pytest.mark.proves("SM-X5")
 def test_half_a_unit_instead_of_1870_4_spares_99_97_per_cent() -> None:
-    assert f"{saving(1_870.4, 0.5):.2%}" == "99.97%"
+    assert f"{compute_saving(1_870.4, 0.5):.2%}" == "99.97%"
 
 
-# --- the same, measured on the document's number of bookings ----------------------------------------------------
+# --- the same, measured on the document's number of bookings ------------------------------------------------
 
 bookings = Table("Bookings", partition="bookingId")
-of_passenger = bookings.index("passenger-flight-index", "passengerId", "flightId")
-of_flight = bookings.index("flight-status-index", "flightId", "status")
+of_passenger = bookings.global_index("passenger-flight-index", "passengerId", "flightId")
+of_flight = bookings.global_index("flight-status-index", "flightId", "status")
 
 
 class Booking(Entity, table=bookings):
@@ -143,12 +153,12 @@ def booking(number: int) -> Booking:
     return made.model_copy(update={"remarks": "x" * (ITEM_BYTES - item_size(made.to_item()))})
 
 
-async def _measured() -> tuple[Comparison, Comparison, tuple[int, int]]:
-    async with stores_in_memory() as stores:
+async def _measured() -> tuple[ScanComparison, ScanComparison, tuple[int, int]]:
+    async with open_memory_stores() as stores:
         await _fill(stores)
         by_passenger = await compare_with_scan(stores, Booking.by_passenger("first").query())
         by_flight = await compare_with_scan(stores, Booking.by_flight("1").at("Confirmed"))
-        found = await describe(stores, bookings)
+        found = await describe_table(stores, bookings)
         assert found is not None
         sizes = found.size_bytes, sum(state.size_bytes for state in found.global_indexes.values())
         return by_passenger, by_flight, sizes
@@ -160,13 +170,13 @@ async def _fill(stores: Stores) -> None:
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[Comparison, Comparison, tuple[int, int]]:
+def measured() -> tuple[ScanComparison, ScanComparison, tuple[int, int]]:
     return asyncio.run(_measured())
 
 
 @pytest.mark.proves("SM-46")
 def test_a_passengers_bookings_need_3_items_by_index_and_9351_by_scan(
-    measured: tuple[Comparison, Comparison, tuple[int, int]],
+    measured: tuple[ScanComparison, ScanComparison, tuple[int, int]],
 ) -> None:
     passenger, _, _ = measured
 
@@ -178,7 +188,7 @@ def test_a_passengers_bookings_need_3_items_by_index_and_9351_by_scan(
 @pytest.mark.proves("SM-X3")
 @pytest.mark.proves("SM-X4")
 def test_units_are_whole_halves_rounded_per_page(
-    measured: tuple[Comparison, Comparison, tuple[int, int]],
+    measured: tuple[ScanComparison, ScanComparison, tuple[int, int]],
 ) -> None:
     passenger, flight, _ = measured
 
@@ -186,12 +196,12 @@ def test_units_are_whole_halves_rounded_per_page(
     assert flight.query.units.read == 82.5  # not 82.4
     assert passenger.scan.units.read * 2 == int(passenger.scan.units.read * 2)
     assert 1_870 < passenger.scan.units.read < 1_880  # not 5-10
-    assert scan_units(BOOKINGS * ITEM_BYTES) == pytest.approx(passenger.scan.units.read, rel=0.005)
+    assert compute_scan_units(BOOKINGS * ITEM_BYTES) == pytest.approx(passenger.scan.units.read, rel=0.005)
 
 
 @pytest.mark.proves("SM-X11")
 def test_two_indexes_that_hold_whole_items_need_twice_the_table_and_no_more(
-    measured: tuple[Comparison, Comparison, tuple[int, int]],
+    measured: tuple[ScanComparison, ScanComparison, tuple[int, int]],
 ) -> None:
     _, _, (table_bytes, index_bytes) = measured
 

@@ -23,19 +23,19 @@ from holdfast import (
     pattern,
     transact,
 )
+from holdfast.config.settings import Settings
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import Units
-from holdfast.reports.measuring import (
-    INDEX_NOT_THERE,
+from holdfast.reports.measurement.data_sources import DataSource, open_data_source, open_sample_data
+from holdfast.reports.measurement.pattern_measures import (
+    INDEX_MISSING,
     WRITES_NOT_ALLOWED,
     Measure,
     Target,
+    build_equivalent_scan,
     compare_with_scan,
-    equivalent_scan,
-    measure,
+    measure_patterns,
 )
-from holdfast.reports.scratch import Ground, measuring_ground, sample_ground
-from holdfast.settings import Settings
 from tests.unit.reports import shop
 
 
@@ -49,13 +49,13 @@ def test_on_a_service_a_write_that_another_example_disturbed_names_it() -> None:
         return transact(shop.Order.create(shop.order(shop.ORDERS)))
 
     async def run(is_scratch: bool) -> list[Measure]:
-        async with sample_ground(shop.SYSTEM) as ground:
-            chosen = Ground(ground.stores, "a service", is_scratch=is_scratch)
-            return await measure(chosen, [placing, placing_again], allow_writes=True)
+        async with open_sample_data(shop.SYSTEM) as ground:
+            chosen = DataSource(ground.stores, "a service", is_scratch=is_scratch)
+            return await measure_patterns(chosen, [placing, placing_again], allow_writes=True)
 
     first, second = asyncio.run(run(is_scratch=False))
     assert first.is_measured
-    assert (second.is_measured, second.failed) == (False, False)
+    assert (second.is_measured, second.has_failed) == (False, False)
     assert "does not fit the data" in str(second.reason) and "A1 wrote the same item" in str(second.reason)
     assert all(each.is_measured for each in asyncio.run(run(is_scratch=True)))
 
@@ -67,13 +67,13 @@ def test_on_the_sample_an_example_that_does_not_fit_is_a_failure() -> None:
 
     found = measured(placing)["A1"]
 
-    assert (found.failed, str(found.reason).startswith("ConditionFailed")) == (True, True)
+    assert (found.has_failed, str(found.reason).startswith("ConditionFailed")) == (True, True)
 
 
 def measured(*patterns: Pattern[..., Any]) -> dict[str, Measure]:
     async def run() -> list[Measure]:
-        async with sample_ground(shop.SYSTEM) as ground:
-            return await measure(ground, patterns)
+        async with open_sample_data(shop.SYSTEM) as ground:
+            return await measure_patterns(ground, patterns)
 
     return {each.pattern.id: each for each in asyncio.run(run())}
 
@@ -136,9 +136,9 @@ def test_a_transaction_costs_twice(measures: dict[str, Measure]) -> None:
 
 def test_every_write_is_undone_on_the_scratch_copy() -> None:
     async def run() -> tuple[list[Any], list[Any]]:
-        async with sample_ground(shop.SYSTEM) as ground:
+        async with open_sample_data(shop.SYSTEM) as ground:
             before = await everything(ground.stores)
-            await measure(ground, shop.SYSTEM.patterns)
+            await measure_patterns(ground, shop.SYSTEM.patterns)
             return before, await everything(ground.stores)
 
     before, after = asyncio.run(run())
@@ -163,8 +163,8 @@ def test_a_write_that_goes_on_from_two_others_is_measured_after_them_and_all_is_
         return shop.Order.of(id).update().set(shop.Order.note, "thanks").when(is_paid)
 
     async def run() -> tuple[list[Measure], int]:
-        async with sample_ground(shop.SYSTEM) as ground:
-            found = await measure(ground, [remark, pay, place])
+        async with open_sample_data(shop.SYSTEM) as ground:
+            found = await measure_patterns(ground, [remark, pay, place])
             return found, len(await everything(ground.stores))
 
     found, items = asyncio.run(run())
@@ -184,8 +184,8 @@ def test_a_pattern_whose_example_fails_is_told_and_the_others_go_on() -> None:
 
     found = measured(taken, without, shop.order_of)
 
-    assert found["F1"].failed and "ConditionFailed" in str(found["F1"].reason)
-    assert found["F2"].failed and "order_id" in str(found["F2"].reason)
+    assert found["F1"].has_failed and "ConditionFailed" in str(found["F1"].reason)
+    assert found["F2"].has_failed and "order_id" in str(found["F2"].reason)
     assert found["S1"].is_measured
 
 
@@ -204,16 +204,16 @@ def test_a_page_with_a_limit_is_one_page_and_without_it_all_of_them() -> None:
     assert found["P2"].items_read == shop.ORDERS
 
 
-# --- the ground -------------------------------------------------------------------------------------------------
+# --- the ground ---------------------------------------------------------------------------------------------
 
 
 def test_a_fresh_machine_is_measured_on_the_sample(tmp_path: Path) -> None:
     settings = Settings(tables=f"sqlite:{tmp_path}/data/tables.db")
 
     async def run() -> str:
-        async with measuring_ground(shop.SYSTEM, settings) as ground:
+        async with open_data_source(shop.SYSTEM, settings) as ground:
             assert await everything(ground.stores)
-            return ground.told
+            return ground.description
 
     assert asyncio.run(run()) == "sample data"
     assert not (tmp_path / "data").exists()
@@ -226,10 +226,10 @@ def test_a_live_file_is_measured_on_a_copy_and_stays_as_it_is(tmp_path: Path) ->
         async with open_stores(shop.SYSTEM, settings) as live:
             await create_tables(live, shop.SYSTEM.tables)
             await live.run(shop.Order.put(shop.order(7)))
-            async with measuring_ground(shop.SYSTEM, settings) as ground:
-                found = await measure(ground, [shop.order_of, shop.place])
+            async with open_data_source(shop.SYSTEM, settings) as ground:
+                found = await measure_patterns(ground, [shop.order_of, shop.place])
                 await ground.stores.run(shop.Order.put(shop.order(8)))
-            return ground.told, found[0], await everything(live)
+            return ground.description, found[0], await everything(live)
 
     told, found, left = asyncio.run(run())
 
@@ -241,9 +241,9 @@ def test_a_live_file_is_measured_on_a_copy_and_stays_as_it_is(tmp_path: Path) ->
 def test_a_system_without_a_sample_is_measured_on_empty_tables() -> None:
     system = System(name="bare", purpose="", tables=(shop.orders,), patterns=(shop.order_of,))
 
-    async def run() -> tuple[Ground, list[Measure]]:
-        async with sample_ground(system) as ground:
-            return ground, await measure(ground, system.patterns)
+    async def run() -> tuple[DataSource, list[Measure]]:
+        async with open_sample_data(system) as ground:
+            return ground, await measure_patterns(ground, system.patterns)
 
     ground, (found,) = asyncio.run(run())
 
@@ -252,20 +252,20 @@ def test_a_system_without_a_sample_is_measured_on_empty_tables() -> None:
 
 
 @asynccontextmanager
-async def as_if_a_service() -> AsyncIterator[Ground]:
-    async with sample_ground(shop.SYSTEM) as ground:
-        yield Ground(ground.stores, "a service", is_scratch=False)
+async def as_if_a_service() -> AsyncIterator[DataSource]:
+    async with open_sample_data(shop.SYSTEM) as ground:
+        yield DataSource(ground.stores, "a service", is_scratch=False)
 
 
 def test_on_a_service_writes_are_listed_with_a_reason_and_do_not_run() -> None:
     async def run() -> tuple[list[Measure], int]:
         async with as_if_a_service() as ground:
-            found = await measure(ground, [shop.place, shop.order_of])
+            found = await measure_patterns(ground, [shop.place, shop.order_of])
             return found, len(await everything(ground.stores))
 
     (write, read), items = asyncio.run(run())
 
-    assert (write.is_measured, write.failed, write.reason) == (False, False, WRITES_NOT_ALLOWED)
+    assert (write.is_measured, write.has_failed, write.reason) == (False, False, WRITES_NOT_ALLOWED)
     assert read.is_measured
     assert items == shop.ORDERS
 
@@ -273,7 +273,7 @@ def test_on_a_service_writes_are_listed_with_a_reason_and_do_not_run() -> None:
 def test_on_a_service_an_allowed_write_runs_once_and_stays() -> None:
     async def run() -> tuple[list[Measure], int]:
         async with as_if_a_service() as ground:
-            found = await measure(ground, [shop.place], allow_writes=True)
+            found = await measure_patterns(ground, [shop.place], allow_writes=True)
             return found, len(await everything(ground.stores))
 
     (write,), items = asyncio.run(run())
@@ -286,28 +286,28 @@ def test_on_a_service_an_allowed_write_runs_once_and_stays() -> None:
 def test_on_a_service_what_needs_an_optional_index_that_is_not_there_is_listed_with_a_reason() -> None:
     async def run() -> list[Measure]:
         async with as_if_a_service() as ground:
-            return await measure(ground, [shop.count_of, shop.orders_of])
+            return await measure_patterns(ground, [shop.count_of, shop.orders_of])
 
     optional, other = asyncio.run(run())
 
-    assert (optional.is_measured, optional.failed, optional.reason) == (False, False, INDEX_NOT_THERE)
+    assert (optional.is_measured, optional.has_failed, optional.reason) == (False, False, INDEX_MISSING)
     assert other.is_measured
 
 
-# --- index against scan -----------------------------------------------------------------------------------------
+# --- index against scan -------------------------------------------------------------------------------------
 
 
 def test_an_index_query_and_the_scan_that_answers_the_same_are_compared_in_one_run() -> None:
     async def run() -> Any:
-        async with sample_ground(shop.SYSTEM) as ground:
+        async with open_sample_data(shop.SYSTEM) as ground:
             return await compare_with_scan(ground.stores, shop.orders_of("c-0"))
 
     found = asyncio.run(run())
 
     assert found.agrees
     assert (found.query.items_read, found.scan.items_read) == (3, shop.ORDERS)
-    assert found.fewer_items == shop.ORDERS / 3
-    assert found.units_saved > 0.99
+    assert found.items_ratio == shop.ORDERS / 3
+    assert found.units_saved_share > 0.99
     assert found.query.ms > 0 and found.scan.ms > 0
 
 
@@ -322,10 +322,10 @@ def test_an_index_query_and_the_scan_that_answers_the_same_are_compared_in_one_r
 )
 def test_the_scan_that_is_compared_finds_what_the_query_finds(query: Query[shop.Order]) -> None:
     async def run() -> tuple[list[str], list[str]]:
-        async with sample_ground(shop.SYSTEM) as ground:
-            await measure(ground, [shop.count_of])  # adds the optional index
+        async with open_sample_data(shop.SYSTEM) as ground:
+            await measure_patterns(ground, [shop.count_of])  # adds the optional index
             asked = await ground.stores.all(query)
-            scanned = await ground.stores.all(equivalent_scan(query))
+            scanned = await ground.stores.all(build_equivalent_scan(query))
             return sorted(each.order_id for each in asked), sorted(each.order_id for each in scanned)
 
     asked, scanned = asyncio.run(run())

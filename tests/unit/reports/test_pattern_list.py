@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from holdfast import Rate, System, pattern
-from holdfast.reports.measuring import Measure, measure
-from holdfast.reports.pattern_list import calls_per_month, pattern_rows
-from holdfast.reports.scratch import sample_ground
+from holdfast.reports.measurement.data_sources import open_sample_data
+from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
+from holdfast.reports.pattern_list import build_pattern_rows, compute_calls_per_month
 from tests.unit.reports import shop
 
 DECLARED = ["system", "id", "name", "purpose", "rate", "store", "operation", "table", "index", "components"]
@@ -16,7 +16,7 @@ MEASURED = ["items_read", "items_returned", "units", "ms", "reason"]
 
 
 def test_a_row_says_what_is_declared() -> None:
-    rows = {row.id: row.as_json() for row in pattern_rows(shop.SYSTEM)}
+    rows = {row.id: row.to_json() for row in build_pattern_rows(shop.SYSTEM)}
 
     assert rows["S2"] == {
         "system": "shop",
@@ -33,24 +33,24 @@ def test_a_row_says_what_is_declared() -> None:
 
 
 def test_the_tables_of_a_transaction_are_all_named() -> None:
-    rows = {row.id: row for row in pattern_rows(shop.SYSTEM)}
+    rows = {row.id: row for row in build_pattern_rows(shop.SYSTEM)}
 
     assert (rows["S7"].operation, rows["S7"].table) == ("TransactWriteItems", "Orders, Customers")
 
 
 def test_a_count_is_the_query_it_counts() -> None:
-    rows = {row.id: row for row in pattern_rows(shop.SYSTEM)}
+    rows = {row.id: row for row in build_pattern_rows(shop.SYSTEM)}
 
     assert (rows["S3"].operation, rows["S3"].table, rows["S3"].index) == ("Query", "Orders", "status-index")
 
 
 def test_measures_are_added_to_a_row() -> None:
     async def run() -> list[Measure]:
-        async with sample_ground(shop.SYSTEM) as ground:
-            return await measure(ground, [shop.orders_of])
+        async with open_sample_data(shop.SYSTEM) as ground:
+            return await measure_patterns(ground, [shop.orders_of])
 
     measures = {each.pattern.id: each for each in asyncio.run(run())}
-    rows = {row.id: row.as_json() for row in pattern_rows(shop.SYSTEM, measures)}
+    rows = {row.id: row.to_json() for row in build_pattern_rows(shop.SYSTEM, measures)}
 
     assert list(rows["S2"]) == DECLARED + MEASURED
     assert [rows["S2"][name] for name in ("items_read", "items_returned", "units", "reason")] == [
@@ -64,12 +64,12 @@ def test_measures_are_added_to_a_row() -> None:
 
 
 def test_what_was_not_measured_has_nulls_and_the_reason() -> None:
-    (row,) = pattern_rows(
+    (row,) = build_pattern_rows(
         System(name="one", purpose="", tables=(), patterns=(shop.place,)),
         {"S4": Measure(shop.place, reason="it writes")},
     )
 
-    found = row.as_json()
+    found = row.to_json()
     assert [found[name] for name in MEASURED] == [None, None, None, None, "it writes"]
 
 
@@ -78,7 +78,7 @@ def test_a_pattern_whose_example_fails_is_listed_without_its_operation() -> None
     def fails(order_id: str) -> Any:
         return order_id
 
-    (row,) = pattern_rows(System(name="one", purpose="", tables=(), patterns=(fails,)))
+    (row,) = build_pattern_rows(System(name="one", purpose="", tables=(), patterns=(fails,)))
 
     assert (row.id, row.operation, row.table) == ("F", None, None)
 
@@ -86,5 +86,5 @@ def test_a_pattern_whose_example_fails_is_listed_without_its_operation() -> None
 def test_calls_per_month_are_unknown_without_a_volume() -> None:
     none = System(name="one", purpose="", tables=(), patterns=(shop.place,))
 
-    assert calls_per_month(none, shop.place) is None
-    assert calls_per_month(shop.SYSTEM, shop.place) == 50_000
+    assert compute_calls_per_month(none, shop.place) is None
+    assert compute_calls_per_month(shop.SYSTEM, shop.place) == 50_000

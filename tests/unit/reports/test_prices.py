@@ -7,20 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SettingsError
-from holdfast.reports.prices import CURRENT, GB, price_list, price_list_from, price_list_names
+from holdfast.core.errors import SettingsError
+from holdfast.reports.cost.price_lists import (
+    CURRENT_PRICE_LIST,
+    GB,
+    list_price_lists,
+    load_price_list,
+    read_price_list,
+)
 
 
 def test_the_lists_that_ship_are_dated_and_the_newest_is_the_current_one() -> None:
-    lists = [price_list(name) for name in price_list_names()]
+    lists = [load_price_list(name) for name in list_price_lists()]
 
-    assert [each.name for each in lists] == list(price_list_names())
-    assert max(lists, key=lambda each: each.since).name == CURRENT
+    assert [each.name for each in lists] == list(list_price_lists())
+    assert max(lists, key=lambda each: each.since).name == CURRENT_PRICE_LIST
 
 
 @pytest.mark.proves("SM-40")
 def test_the_prices_of_the_document_are_those_of_2018() -> None:
-    prices = price_list("dynamodb-2018-11")
+    prices = load_price_list("dynamodb-2018-11")
 
     assert (prices.storage_gb_month, prices.write_units_million, prices.read_units_million) == (
         0.25,
@@ -30,7 +36,7 @@ def test_the_prices_of_the_document_are_those_of_2018() -> None:
 
 
 def test_on_demand_halved_in_november_2024() -> None:
-    former, current = price_list("dynamodb-2018-11"), price_list()
+    former, current = load_price_list("dynamodb-2018-11"), load_price_list()
 
     assert (current.write_unit, current.read_unit) == (former.write_unit / 2, former.read_unit / 2)
     assert current.storage_gb_month == former.storage_gb_month
@@ -38,23 +44,23 @@ def test_on_demand_halved_in_november_2024() -> None:
 
 @pytest.mark.proves("SM-X10")
 def test_a_price_is_per_unit_and_not_per_request() -> None:
-    prices = price_list("dynamodb-2018-11")
+    prices = load_price_list("dynamodb-2018-11")
 
-    one_scan, one_query = prices.reads(1_870), prices.reads(0.5)
+    one_scan, one_query = prices.compute_read_cost(1_870), prices.compute_read_cost(0.5)
 
     assert one_scan == pytest.approx(3_740 * one_query)
 
 
 def test_each_stored_item_is_billed_with_what_the_service_adds_to_it() -> None:
-    prices = price_list()
+    prices = load_price_list()
 
-    assert prices.storage(0, GB) == 0.25
-    assert prices.storage(1_000, GB) == pytest.approx(0.25 * (1 + 100_000 / GB))
-    assert prices.recovery(0, GB) == 0.20
+    assert prices.compute_storage_cost(0, GB) == 0.25
+    assert prices.compute_storage_cost(1_000, GB) == pytest.approx(0.25 * (1 + 100_000 / GB))
+    assert prices.compute_recovery_cost(0, GB) == 0.20
 
 
 def test_a_list_of_your_own_replaces_them(tmp_path: Path) -> None:
-    mine = price_list().model_dump(mode="json") | {
+    mine = load_price_list().model_dump(mode="json") | {
         "name": "mine",
         "currency": "EUR",
         "write_units_million": 9,
@@ -62,13 +68,13 @@ def test_a_list_of_your_own_replaces_them(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(mine))
 
-    prices = price_list_from(file)
+    prices = read_price_list(file)
 
-    assert (prices.currency, prices.writes(1_000_000)) == ("EUR", 9)
+    assert (prices.currency, prices.compute_write_cost(1_000_000)) == ("EUR", 9)
 
 
 def test_the_name_of_one_that_ships_will_do_for_a_file() -> None:
-    assert price_list_from(Path("dynamodb-2018-11")) == price_list("dynamodb-2018-11")
+    assert read_price_list(Path("dynamodb-2018-11")) == load_price_list("dynamodb-2018-11")
 
 
 @pytest.mark.parametrize(
@@ -76,8 +82,11 @@ def test_the_name_of_one_that_ships_will_do_for_a_file() -> None:
     [
         ("{}", "write_units_million: Field required"),
         ("not json", "the file: Invalid JSON"),
-        (json.dumps(price_list().model_dump(mode="json") | {"read_units_million": -1}), "read_units_million"),
-        (json.dumps(price_list().model_dump(mode="json") | {"writes": 1}), "writes: Extra inputs"),
+        (
+            json.dumps(load_price_list().model_dump(mode="json") | {"read_units_million": -1}),
+            "read_units_million",
+        ),
+        (json.dumps(load_price_list().model_dump(mode="json") | {"writes": 1}), "writes: Extra inputs"),
     ],
 )
 def test_a_list_that_is_not_as_it_must_be_is_refused_by_name(text: str, told: str, tmp_path: Path) -> None:
@@ -85,7 +94,7 @@ def test_a_list_that_is_not_as_it_must_be_is_refused_by_name(text: str, told: st
     file.write_text(text)
 
     with pytest.raises(SettingsError) as refused:
-        price_list_from(file)
+        read_price_list(file)
 
     assert str(file) in refused.value.message
     assert told in refused.value.message
@@ -93,9 +102,9 @@ def test_a_list_that_is_not_as_it_must_be_is_refused_by_name(text: str, told: st
 
 def test_a_file_that_is_not_there_is_refused_with_those_that_ship(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="dynamodb-2024-11"):
-        price_list_from(tmp_path / "none.json")
+        read_price_list(tmp_path / "none.json")
 
 
 def test_an_unknown_name_is_refused_with_those_that_ship() -> None:
     with pytest.raises(SettingsError, match="dynamodb-2018-11, dynamodb-2024-11"):
-        price_list("dynamodb-1999-01")
+        load_price_list("dynamodb-1999-01")

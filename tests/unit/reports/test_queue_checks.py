@@ -1,4 +1,6 @@
-"""The design check on queues: each rule speaks of a system that breaks it, and is silent on one that does not."""
+"""The design check on queues: each rule speaks of a system that breaks it, and is silent on one that does
+not.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ import pytest
 
 from holdfast import Attr, Component, Entity, Key, Load, System, Table, Volume, attr, pattern
 from holdfast.model import Consumer, Queue, Send
-from holdfast.reports.checks import items, patterns, queues
-from holdfast.reports.checks.design import Design, Finding, Rule
-from holdfast.reports.design_check import RULES, check_design
+from holdfast.reports.design.design_check import RULES, check_design
+from holdfast.reports.design.rules import items, patterns, queues
+from holdfast.reports.design.rules.base import Design, Finding, Rule
 from tests.unit.reports import post_room
 from tests.unit.reports.post_room import (
     SYSTEM,
@@ -60,25 +62,25 @@ def test_the_whole_check_runs_over_queues_and_objects() -> None:
         ({"visibility_s": 50_000}, "visibility_s=50000"),
         ({"delay_s": 901}, "delay_s=901"),
         ({"retention_s": 59}, "retention_s=59"),
-        ({"receives_max": 0}, "receives_max=0"),
+        ({"max_receives": 0}, "max_receives=0"),
         ({"dead_retention_s": 15 * 86400}, "dead_retention_s=1296000"),
     ],
 )
 def test_a_value_that_the_service_refuses_is_an_error(changed: dict[str, int], told: str) -> None:
-    [finding] = found(queues.queue_limits, with_queue(**changed))
+    [finding] = found(queues.find_queue_limit_violations, with_queue(**changed))
 
     assert (finding.severity, finding.subject) == ("error", "late")
     assert told in finding.message
 
 
 def test_a_visibility_time_of_nought_is_an_error() -> None:
-    [finding] = found(queues.queues_that_show_what_is_worked_on, with_queue(visibility_s=0))
+    [finding] = found(queues.find_zero_visibility_timeouts, with_queue(visibility_s=0))
 
     assert (finding.severity, finding.subject) == ("error", "late")
 
 
 def test_a_queue_without_dead_letters_is_a_warning() -> None:
-    [finding] = found(queues.queues_without_dead_letters, with_queue(receives_max=None))
+    [finding] = found(queues.find_queues_without_dead_letters, with_queue(max_receives=None))
 
     assert (finding.severity, finding.subject) == ("warning", "late")
     assert "group" not in finding.message
@@ -86,30 +88,32 @@ def test_a_queue_without_dead_letters_is_a_warning() -> None:
 
 def test_on_a_fifo_queue_one_bad_message_keeps_back_its_group() -> None:
     queue = Queue(
-        "late", Letter, fifo=True, group=lambda m: m.to, deduplication=lambda m: m.id, receives_max=None
+        "late", Letter, fifo=True, group=lambda m: m.to, deduplication=lambda m: m.id, max_receives=None
     )
-    [finding] = found(queues.queues_without_dead_letters, replace(SYSTEM, queues=(queue,), components=()))
+    [finding] = found(
+        queues.find_queues_without_dead_letters, replace(SYSTEM, queues=(queue,), components=())
+    )
 
     assert "its group" in finding.message
 
 
 def test_attempts_that_outlast_the_message_are_a_warning() -> None:
     [finding] = found(
-        queues.times_that_do_not_fit, with_queue(visibility_s=3600, receives_max=30, retention_s=86400)
+        queues.find_conflicting_retentions, with_queue(visibility_s=3600, max_receives=30, retention_s=86400)
     )
 
     assert "30 attempts of 3600 s" in finding.message
 
 
 def test_dead_letters_that_end_with_the_others_are_a_warning() -> None:
-    [finding] = found(queues.times_that_do_not_fit, with_queue(dead_retention_s=4 * 86400))
+    [finding] = found(queues.find_conflicting_retentions, with_queue(dead_retention_s=4 * 86400))
 
     assert finding.severity == "warning"
     assert "dead letters" in finding.message
 
 
 def test_a_queue_that_nobody_sends_to_or_receives_from_is_a_warning() -> None:
-    told = found(queues.queues_with_one_end, with_queue())
+    told = found(queues.find_unconnected_queues, with_queue())
 
     assert [(each.severity, each.subject) for each in told] == [("warning", "late")] * 2
     assert {each.message.split(" it")[0] for each in told} == {
@@ -120,7 +124,7 @@ def test_a_queue_that_nobody_sends_to_or_receives_from_is_a_warning() -> None:
 
 def test_a_queue_or_bucket_that_the_system_does_not_list_is_an_error() -> None:
     bare = replace(SYSTEM, queues=(), buckets=(), patterns=(take_in, file_scan), components=())
-    told = found(queues.undeclared_queues_and_buckets, bare)
+    told = found(queues.find_undeclared_queues_and_buckets, bare)
 
     assert [each.severity for each in told] == ["error", "error"]
     assert letters.name in told[0].message
@@ -130,16 +134,16 @@ def test_a_queue_or_bucket_that_the_system_does_not_list_is_an_error() -> None:
 
 
 def test_a_consumer_with_the_patterns_of_another_queue_is_an_error() -> None:
-    consumer = Consumer(letters, handling, receive=next_letters, delete=read, hold=keep_at)
+    consumer = Consumer(letters, handling, receive=next_letters, delete=read, extend_visibility=keep_at)
     clerk = Component("clerk", writes=(next_letters, read, keep_at), consumers=(consumer,))
-    [finding] = found(queues.consumers_of_another_queue, only_component(clerk))
+    [finding] = found(queues.find_mismatched_consumers, only_component(clerk))
 
     assert "N3 read" in finding.message
 
 
 def test_who_receives_and_never_deletes_is_an_error() -> None:
     [finding] = found(
-        queues.receivers_that_delete_nothing, only_component(Component("clerk", writes=(next_letters,)))
+        queues.find_receivers_without_delete, only_component(Component("clerk", writes=(next_letters,)))
     )
 
     assert (finding.severity, finding.subject) == ("error", "clerk, letters")
@@ -147,7 +151,7 @@ def test_who_receives_and_never_deletes_is_an_error() -> None:
 
 def test_a_fifo_queue_that_gets_more_than_it_takes_is_a_warning() -> None:
     busy = Load(volumes={"letter": Volume(per_month=1_000_000_000, distinct_keys=1_000)})
-    told = found(queues.busy_fifo_queues, replace(SYSTEM, load=busy))
+    told = found(queues.find_busy_fifo_queues, replace(SYSTEM, load=busy))
 
     assert {each.subject for each in told} == {letters.name}
     assert notices.name not in {each.subject for each in told}
@@ -162,7 +166,7 @@ def test_an_example_whose_making_fails_is_told_with_its_reason() -> None:
     def send(letter: Letter) -> Send[Letter]:
         return letters.send(letter)
 
-    [finding] = found(patterns.examples_that_fail, replace(SYSTEM, patterns=(send,), components=()))
+    [finding] = found(patterns.find_uncallable_examples, replace(SYSTEM, patterns=(send,), components=()))
 
     assert "LookupError: no letter today" in finding.message
 
@@ -176,7 +180,9 @@ class Kept(Entity, table=forgetful):
 
 
 def test_an_entity_without_an_end_where_every_table_has_one_is_a_warning() -> None:
-    [finding] = found(items.entities_without_an_end, replace(SYSTEM, tables=(*SYSTEM.tables, forgetful)))
+    [finding] = found(
+        items.find_entities_without_lifetime, replace(SYSTEM, tables=(*SYSTEM.tables, forgetful))
+    )
 
     assert (finding.severity, finding.subject) == ("warning", "Forgetful")
 
@@ -184,8 +190,11 @@ def test_an_entity_without_an_end_where_every_table_has_one_is_a_warning() -> No
 def test_nothing_is_said_where_a_table_is_meant_to_keep_its_items() -> None:
     keeping = Table("Keeping", partition="id")
 
-    assert found(items.entities_without_an_end, SYSTEM) == []
+    assert found(items.find_entities_without_lifetime, SYSTEM) == []
     assert (
-        found(items.entities_without_an_end, replace(SYSTEM, tables=(post_room.register, forgetful, keeping)))
+        found(
+            items.find_entities_without_lifetime,
+            replace(SYSTEM, tables=(post_room.register, forgetful, keeping)),
+        )
         == []
     )

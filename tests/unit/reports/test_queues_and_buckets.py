@@ -14,22 +14,22 @@ import yaml  # type: ignore[import-untyped]
 from cfnlint.api import ManualArgs, lint
 
 from holdfast import System
-from holdfast.errors import DeclarationError
+from holdfast.core.errors import DeclarationError
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
-from holdfast.reports.cloudformation import cloudformation, template_of
-from holdfast.reports.documents import documents
-from holdfast.reports.infrastructure import environment_room
-from holdfast.reports.mermaid import entity_diagram, flow_diagram
-from holdfast.reports.pattern_list import pattern_rows
-from holdfast.reports.terraform import terraform
+from holdfast.reports.docs.mermaid import draw_access, draw_entities
+from holdfast.reports.docs.system_page import render_system_page
+from holdfast.reports.iac.cloudformation import build_template, render_template
+from holdfast.reports.iac.infrastructure import compute_max_environment_length
+from holdfast.reports.iac.terraform import render_module
+from holdfast.reports.pattern_list import build_pattern_rows
 from tests.unit.reports import dispatch_desk
 from tests.unit.reports.post_room import SYSTEM, Letter, archive, letters, notices
 from tests.unit.reports.test_documents import ENTITY_LINES, FLOW_LINES, strange_lines
 from tests.unit.reports.test_terraform import misplaced, resources
 
-TEMPLATE = template_of(SYSTEM)
-FILES = terraform(SYSTEM)
+TEMPLATE = build_template(SYSTEM)
+FILES = render_module(SYSTEM)
 
 
 def properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[str, Any]:
@@ -41,19 +41,19 @@ def properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[str, A
 
 
 def test_the_linter_finds_nothing_to_say() -> None:
-    found = lint(cloudformation(SYSTEM), config=ManualArgs(regions=["us-east-1", "eu-central-1"]))
+    found = lint(render_template(SYSTEM), config=ManualArgs(regions=["us-east-1", "eu-central-1"]))
 
     assert [f"{each.rule.id} {each.message}" for each in found] == []
 
 
 def test_the_linter_would_find_something() -> None:
-    broken = cloudformation(SYSTEM).replace("SSEAlgorithm: aws:kms", "SSEAlgorithm: rot13")
+    broken = render_template(SYSTEM).replace("SSEAlgorithm: aws:kms", "SSEAlgorithm: rot13")
 
     assert [each.rule.id for each in lint(broken, config=ManualArgs(regions=["us-east-1"]))] == ["E3030"]
 
 
 def test_the_text_says_what_the_value_says() -> None:
-    assert yaml.safe_load(cloudformation(SYSTEM)) == TEMPLATE
+    assert yaml.safe_load(render_template(SYSTEM)) == TEMPLATE
 
 
 def test_a_fifo_queue_is_made_with_its_dead_letters() -> None:
@@ -84,8 +84,8 @@ def test_a_standard_queue_is_not_fifo_and_has_its_delay() -> None:
 
 
 def test_a_queue_without_dead_letters_has_none_made() -> None:
-    alone = replace(SYSTEM, queues=(Queue("alone", Letter, receives_max=None),), patterns=(), components=())
-    template = template_of(alone)
+    alone = replace(SYSTEM, queues=(Queue("alone", Letter, max_receives=None),), patterns=(), components=())
+    template = build_template(alone)
 
     assert "RedrivePolicy" not in properties("AloneQueue", template)
     assert "AloneDeadLettersQueue" not in template["Resources"]
@@ -123,7 +123,7 @@ def test_holds_are_object_lock_with_versions_and_old_versions_end() -> None:
 
 def test_a_plain_bucket_has_neither_key_nor_lock_nor_lifetimes() -> None:
     plain = replace(SYSTEM, buckets=(Bucket("plain"),), patterns=(), components=())
-    bucket = properties("PlainBucket", template_of(plain))
+    bucket = properties("PlainBucket", build_template(plain))
 
     assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
         {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
@@ -183,8 +183,8 @@ def test_outputs_name_queues_and_buckets() -> None:
 
 
 def test_the_environment_is_what_every_name_can_bear() -> None:
-    of_tables = template_of(dispatch_desk.SYSTEM)["Parameters"]["Environment"]["AllowedPattern"]
-    of_queues = template_of(replace(SYSTEM, buckets=(), patterns=(), components=()))["Parameters"][
+    of_tables = build_template(dispatch_desk.SYSTEM)["Parameters"]["Environment"]["AllowedPattern"]
+    of_queues = build_template(replace(SYSTEM, buckets=(), patterns=(), components=()))["Parameters"][
         "Environment"
     ]
 
@@ -195,16 +195,16 @@ def test_the_environment_is_what_every_name_can_bear() -> None:
 
 def test_a_long_name_leaves_little_room_for_the_environment() -> None:
     queue = Queue("q" * 60, Letter, fifo=True, group=lambda m: m.to, deduplication=lambda m: m.id)
-    room = environment_room(replace(SYSTEM, queues=(queue,), patterns=(), components=()))
+    room = compute_max_environment_length(replace(SYSTEM, queues=(queue,), patterns=(), components=()))
 
-    assert len(queue.physical_name("e" * room, dead=True)) == 80
+    assert len(queue.physical_name("e" * room, dead_letter=True)) == 80
 
 
-@pytest.mark.parametrize("derive", [cloudformation, terraform], ids=["cloudformation", "terraform"])
+@pytest.mark.parametrize("derive", [render_template, render_module], ids=["cloudformation", "terraform"])
 def test_queues_that_would_share_an_id_are_refused(derive: Any) -> None:
     twins = (Queue("late-mail", Letter), Queue("late_mail", Letter))
 
-    with pytest.raises(DeclarationError, match="cannot be told apart"):
+    with pytest.raises(DeclarationError, match="both become"):
         derive(System("twins", "Twins.", (), (), queues=twins))
 
 
@@ -213,7 +213,7 @@ def test_queues_that_would_share_an_id_are_refused(derive: Any) -> None:
 
 def test_the_module_has_files_for_queues_and_buckets_only_where_there_are_some() -> None:
     assert {"queues.tf", "buckets.tf"} <= FILES.keys()
-    assert not {"queues.tf", "buckets.tf"} & terraform(dispatch_desk.SYSTEM).keys()
+    assert not {"queues.tf", "buckets.tf"} & render_module(dispatch_desk.SYSTEM).keys()
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
@@ -265,7 +265,7 @@ def test_terraform_watches_the_dead_letters() -> None:
 
 
 def test_the_page_tells_of_queues_their_messages_and_dead_letters() -> None:
-    page = documents(SYSTEM)
+    page = render_system_page(SYSTEM)
 
     assert "## Queues\n\n### letters\n\nLetters, in order for each who gets some.\n" in page
     assert "| dead letters | after 3 attempts, in `letters-dead-{environment}.fifo`, kept 14 days |" in page
@@ -274,7 +274,7 @@ def test_the_page_tells_of_queues_their_messages_and_dead_letters() -> None:
 
 
 def test_the_page_tells_of_buckets_how_keys_are_made_and_when_objects_end() -> None:
-    page = documents(SYSTEM)
+    page = render_system_page(SYSTEM)
 
     assert "## Buckets\n\n### letter-archive\n" in page
     row = "| `scans/{created_at:%Y/%m/%d}/{letter_id}.pdf` | application/pdf | 90 days after it was put |"
@@ -282,13 +282,13 @@ def test_the_page_tells_of_buckets_how_keys_are_made_and_when_objects_end() -> N
 
 
 def test_a_page_without_queues_does_not_speak_of_them() -> None:
-    page = documents(dispatch_desk.SYSTEM)
+    page = render_system_page(dispatch_desk.SYSTEM)
 
-    assert not re.search("queue|bucket|works off", page, re.IGNORECASE)
+    assert not re.search("queue|bucket|consumes", page, re.IGNORECASE)
 
 
 def test_the_diagram_leads_from_a_component_over_the_queue_to_who_works_it_off() -> None:
-    flow = flow_diagram(SYSTEM)
+    flow = draw_access(SYSTEM)
     names = dict(re.findall(r'^    (\w+)[\[(]+"(.*?)"[\])]+$', flow, re.MULTILINE))
     arrows = {(names[start], names[end]) for start, end in re.findall(r"(\w+) --> (\w+)", flow)}
 
@@ -296,11 +296,11 @@ def test_the_diagram_leads_from_a_component_over_the_queue_to_who_works_it_off()
     assert set(pairwise(way)) <= arrows
     assert ("A1 file_scan", "letter-archive (bucket)") in arrows
     assert strange_lines(flow, FLOW_LINES) == []
-    assert strange_lines(entity_diagram(SYSTEM), ENTITY_LINES) == []
+    assert strange_lines(draw_entities(SYSTEM), ENTITY_LINES) == []
 
 
 def test_a_row_names_the_store_and_the_queue_or_bucket() -> None:
-    rows = {row.id: row.as_json() for row in pattern_rows(SYSTEM)}
+    rows = {row.id: row.to_json() for row in build_pattern_rows(SYSTEM)}
 
     assert [rows["L1"][name] for name in ("store", "operation", "table", "index")] == [
         "queues",

@@ -12,24 +12,24 @@ import yaml  # type: ignore[import-untyped]
 from cfnlint.api import ManualArgs, lint
 
 from holdfast import Bucket, Component, DeleteObject, GetObject, Schema, SqlChange, SqlRows, System, pattern
-from holdfast.mcp.answers import _whole
-from holdfast.mcp.tools import _destroys, _is_repeatable
-from holdfast.model.cache import Cached, Known, PutCached
-from holdfast.reports.checks.design import Design
-from holdfast.reports.cloudformation import cloudformation, template_of
-from holdfast.reports.design_check import findings
-from holdfast.reports.documents import documents
-from holdfast.reports.iam import policy_files
-from holdfast.reports.mermaid import flow_diagram
-from holdfast.reports.pattern_list import pattern_rows
-from holdfast.reports.sql_grants import tables_for
-from holdfast.reports.terraform import terraform
+from holdfast.mcp.results import _to_result
+from holdfast.mcp.tools import _is_destructive, _is_idempotent
+from holdfast.model.cache import CachedValue, CacheHit, PutCached
+from holdfast.reports.design.design_check import apply_rules
+from holdfast.reports.design.rules.base import Design
+from holdfast.reports.docs.mermaid import draw_access
+from holdfast.reports.docs.system_page import render_system_page
+from holdfast.reports.iac.cloudformation import build_template, render_template
+from holdfast.reports.iac.terraform import render_module
+from holdfast.reports.iam.policies import build_policy_files
+from holdfast.reports.iam.sql_grants import collect_privileges
+from holdfast.reports.pattern_list import build_pattern_rows
 from tests.unit.reports.surgery import SYSTEM, VISIT, Doctor, Visit, end, keep_scan, scans, surgery
 from tests.unit.reports.test_documents import FLOW_LINES, strange_lines
 from tests.unit.reports.test_terraform import misplaced, resources
 
-TEMPLATE = template_of(SYSTEM)
-FILES = terraform(SYSTEM)
+TEMPLATE = build_template(SYSTEM)
+FILES = render_module(SYSTEM)
 
 
 def properties(logical: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def properties(logical: str) -> dict[str, Any]:
 
 
 def test_a_row_names_the_verb_and_the_table_or_the_key() -> None:
-    rows = {row.id: (row.store, row.operation, row.table) for row in pattern_rows(SYSTEM)}
+    rows = {row.id: (row.store, row.operation, row.table) for row in build_pattern_rows(SYSTEM)}
 
     assert rows["V1"] == ("sql", "INSERT", "surgery.visits")
     assert rows["V4"] == ("sql", "UPDATE", "surgery.visits")
@@ -50,10 +50,10 @@ def test_a_row_names_the_verb_and_the_table_or_the_key() -> None:
 
 
 def test_the_page_tells_of_tables_statements_keys_and_lifetimes() -> None:
-    page = documents(SYSTEM)
+    page = render_system_page(SYSTEM)
 
     assert "## Tables and entities" not in page
-    assert "Made by the migrations in `tests.unit.reports.surgery_migrations`." in page
+    assert "Created by the migrations in `tests.unit.reports.surgery_migrations`." in page
     assert "| `surgery.prescriptions` | SELECT: V6 |" in page
     assert "| V3 | `SELECT id, patient, status FROM surgery.visits WHERE id = %(id)s` | Visit |" in page
     assert "| `doctor:{id}` | Doctor | 5 minutes at most | Who is on duty |" in page
@@ -63,7 +63,7 @@ def test_the_page_tells_of_tables_statements_keys_and_lifetimes() -> None:
 
 
 def test_the_diagram_leads_to_tables_of_sql_and_keys_of_the_cache() -> None:
-    flow = flow_diagram(SYSTEM)
+    flow = draw_access(SYSTEM)
 
     assert '[("surgery.prescriptions (SQL)")]' in flow
     assert '[("doctor:{id} (cache)")]' in flow
@@ -74,11 +74,11 @@ def found_in(*patterns: Any, **changes: Any) -> list[tuple[str, str]]:
     system = replace(
         SYSTEM, patterns=patterns, components=(Component("one", reads=patterns, writes=()),), **changes
     )
-    return [(each.severity, each.message) for each in findings(Design(system))]
+    return [(each.severity, each.message) for each in apply_rules(Design(system))]
 
 
 def test_a_system_that_is_right_has_nothing_found() -> None:
-    errors = [each for each in findings(Design(SYSTEM)) if each.severity == "error"]
+    errors = [each for each in apply_rules(Design(SYSTEM)) if each.severity == "error"]
 
     assert errors == []
 
@@ -103,7 +103,7 @@ def test_whatever_columns_there_are_is_an_error_and_a_count_is_not(columns: Any)
     def how_many() -> SqlRows[Visit]:
         return surgery.rows(Visit, "SELECT count(*) AS id FROM surgery.visits LIMIT 2 * 3")
 
-    told = "whatever columns there are"
+    told = "It selects * from "
     assert [told in message for _, message in found_in(everything)].count(True) == 1
     assert not [message for _, message in found_in(how_many) if told in message]
 
@@ -113,9 +113,7 @@ def test_rows_without_a_limit_are_a_warning() -> None:
     def everything() -> SqlRows[Visit]:
         return surgery.rows(Visit, "SELECT {columns} FROM surgery.visits")
 
-    assert ("warning", "It gives every row of surgery.visits, however many there are.") in found_in(
-        everything
-    )
+    assert ("warning", "It returns every row of surgery.visits, without a limit.") in found_in(everything)
 
 
 def test_a_schema_that_nobody_makes_is_an_error() -> None:
@@ -129,7 +127,7 @@ def test_a_schema_that_nobody_makes_is_an_error() -> None:
 
 
 def test_what_is_kept_for_days_in_a_cache_is_told() -> None:
-    kept = Cached("kept:{id}", Doctor, lifetime_s=7 * 86_400)
+    kept = CachedValue("kept:{id}", Doctor, lifetime_s=7 * 86_400)
 
     @pattern("X1", "Keep", rate=VISIT, example=lambda: (Doctor(name="a"), "1"))
     def keep(doctor: Doctor, id: str) -> PutCached[Doctor]:
@@ -139,34 +137,38 @@ def test_what_is_kept_for_days_in_a_cache_is_told() -> None:
 
 
 def test_agents_are_told_what_statements_and_objects_do() -> None:
-    begin = SYSTEM.pattern("V1").example()
+    begin = SYSTEM.get_pattern("V1").build_example()
 
-    assert (_destroys(begin), _destroys(end.example()), _destroys(keep_scan.example())) == (
+    assert (
+        _is_destructive(begin),
+        _is_destructive(end.build_example()),
+        _is_destructive(keep_scan.build_example()),
+    ) == (
         False,
         True,
         False,
     )
-    assert (_is_repeatable(end.example()), _is_repeatable(end("bo").repeatable())) == (False, True)
+    assert (_is_idempotent(end.build_example()), _is_idempotent(end("bo").idempotent())) == (False, True)
 
 
 def test_agents_are_given_rows_and_what_the_cache_knows() -> None:
     visit = Visit(id=1, patient="ada", status="open")
 
-    assert _whole(visit) == {"items": [visit.model_dump()], "count": 1, "cursor": None}
-    assert _whole((visit, visit))["count"] == 2
-    assert _whole(Known(Doctor(name="Dr. No")))["items"] == [{"name": "Dr. No"}]
-    assert _whole(Known(None))["items"] == [None]
-    assert _whole(3) == {"items": [], "count": 3, "cursor": None}
+    assert _to_result(visit) == {"items": [visit.model_dump()], "count": 1, "cursor": None}
+    assert _to_result((visit, visit))["count"] == 2
+    assert _to_result(CacheHit(Doctor(name="Dr. No")))["items"] == [{"name": "Dr. No"}]
+    assert _to_result(CacheHit(None))["items"] == [None]
+    assert _to_result(3) == {"items": [], "count": 3, "cursor": None}
 
 
 # --- infrastructure -----------------------------------------------------------------------------------------
 
 
 def test_the_linter_finds_nothing_to_say() -> None:
-    found = lint(cloudformation(SYSTEM), config=ManualArgs(regions=["us-east-1", "us-east-2"]))
+    found = lint(render_template(SYSTEM), config=ManualArgs(regions=["us-east-1", "us-east-2"]))
 
     assert [f"{each.rule.id} {each.message}" for each in found] == []
-    assert yaml.safe_load(cloudformation(SYSTEM)) == TEMPLATE
+    assert yaml.safe_load(render_template(SYSTEM)) == TEMPLATE
 
 
 def test_the_database_is_encrypted_kept_backed_up_and_its_password_is_the_services() -> None:
@@ -275,7 +277,7 @@ def test_terraform_makes_the_same_database_key_and_secrets() -> None:
 
 
 def granted(component: str) -> dict[str, list[str]]:
-    policy = json.loads(policy_files(SYSTEM, environment="dev")[f"surgery-{component}.json"])
+    policy = json.loads(build_policy_files(SYSTEM, environment="dev")[f"surgery-{component}.json"])
     found: dict[str, list[str]] = {}
     for each in policy["Statement"]:
         for action in each["Action"]:
@@ -291,7 +293,7 @@ def test_who_adopts_an_object_may_put_and_get_it_by_its_key_alone() -> None:
     )
     assert {"kms:GenerateDataKey", "kms:Decrypt"} <= found.keys()
     assert "s3:DeleteObject" not in found
-    assert "alias/surgery-dev" in policy_files(SYSTEM, environment="dev")["surgery-doctor.json"]
+    assert "alias/surgery-dev" in build_policy_files(SYSTEM, environment="dev")["surgery-doctor.json"]
 
 
 def test_who_names_a_key_that_is_none_of_the_shelfs_is_granted_all_that_begin_as_it_does() -> None:
@@ -300,7 +302,7 @@ def test_who_names_a_key_that_is_none_of_the_shelfs_is_granted_all_that_begin_as
         return GetObject(scans, key)
 
     system = replace(SYSTEM, patterns=(by_key,), components=(Component("one", reads=(by_key,)),))
-    [text] = policy_files(system, environment="dev").values()
+    [text] = build_policy_files(system, environment="dev").values()
 
     assert '"arn:aws:s3:::acme-dev-scans-useast2/*"' in text
 
@@ -316,7 +318,7 @@ def test_who_deletes_in_a_bucket_with_versions_may_delete_them_all() -> None:
     system = System("one", "One.", (), (delete,), (Component("one", writes=(delete,)),), buckets=(bucket,))
     actions = {
         action
-        for text in policy_files(system).values()
+        for text in build_policy_files(system).values()
         for each in json.loads(text)["Statement"]
         for action in each["Action"]
     }
@@ -325,7 +327,7 @@ def test_who_deletes_in_a_bucket_with_versions_may_delete_them_all() -> None:
 
 
 def test_a_component_gets_on_each_table_what_its_statements_need() -> None:
-    by_name = {each.name: tables_for(each) for each in SYSTEM.components}
+    by_name = {each.name: collect_privileges(each) for each in SYSTEM.components}
 
     assert by_name == {
         "desk": {"surgery.visits": {"SELECT", "INSERT"}},

@@ -9,14 +9,14 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
-from holdfast import Component, System, installed_systems
+from holdfast import Component, System, load_systems
 from holdfast.model.sql import SqlOperation
-from holdfast.reports.cost import SystemCost, estimate
-from holdfast.reports.examples import example_of
-from holdfast.reports.measuring import Measure, measure
-from holdfast.reports.prices import price_list
-from holdfast.reports.scratch import sample_ground
-from holdfast.reports.sql_grants import grant_files, role_of
+from holdfast.reports.cost.price_lists import load_price_list
+from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
+from holdfast.reports.examples import build_example
+from holdfast.reports.iam.sql_grants import build_grant_files, get_role_name
+from holdfast.reports.measurement.data_sources import open_sample_data
+from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
 from holdfast.stores.sql.postgres.values import teach
 from tests import postgres
 from tests.unit.reports.surgery import SYSTEM, surgery, visits
@@ -25,10 +25,10 @@ from tests.unit.reports.surgery import SYSTEM, surgery, visits
 @pytest.fixture(scope="module")
 def found() -> tuple[dict[str, Measure], int, SystemCost]:
     async def run() -> tuple[dict[str, Measure], int, SystemCost]:
-        async with sample_ground(SYSTEM) as ground:
-            measures = await measure(ground, SYSTEM.patterns)
+        async with open_sample_data(SYSTEM) as ground:
+            measures = await measure_patterns(ground, SYSTEM.patterns)
             left = len(await ground.stores.run(visits("ada")))
-            cost = await estimate(SYSTEM, ground, price_list())
+            cost = await estimate_cost(SYSTEM, ground, load_price_list())
             return {each.pattern.id: each for each in measures}, left, cost
 
     return asyncio.run(run())
@@ -63,7 +63,7 @@ def test_sql_and_the_cache_have_no_price_per_request_and_it_is_said(found: Any) 
 
 
 def test_a_role_may_do_what_its_component_does_and_nothing_else() -> None:
-    [text] = grant_files(SYSTEM).values()
+    [text] = build_grant_files(SYSTEM).values()
     with psycopg.connect(postgres.fresh_database(surgery), autocommit=True) as owner:
         for _ in range(2):
             owner.execute(text.encode())
@@ -81,12 +81,12 @@ def test_a_role_may_do_what_its_component_does_and_nothing_else() -> None:
             owner.execute("SELECT nextval('surgery.visits_id_seq')")
 
 
-WITH_SQL = [each for each in (*installed_systems().values(), SYSTEM) if each.schemas]
+WITH_SQL = [each for each in (*load_systems().values(), SYSTEM) if each.schemas]
 
 
 @pytest.mark.parametrize("system", WITH_SQL, ids=lambda system: str(system.name))
 def test_no_statement_of_a_component_is_refused_to_its_role(system: System) -> None:
-    [text] = grant_files(system).values()
+    [text] = build_grant_files(system).values()
     with psycopg.connect(postgres.fresh_database(*system.schemas), autocommit=True) as owner:
         teach(owner)
         owner.execute(text.encode())
@@ -99,8 +99,10 @@ def _refused(owner: psycopg.Connection[Any], system: System, component: Componen
     """The statements of a component that its role may not run; what the empty tables refuse does not count."""
     found = []
     for pattern in component.patterns:
-        for part in example_of(pattern).parts:
-            if isinstance(part, SqlOperation) and not _may(owner, role_of(system, component.name), part):
+        for part in build_example(pattern).parts:
+            if isinstance(part, SqlOperation) and not _may(
+                owner, get_role_name(system, component.name), part
+            ):
                 found.append((component.name, pattern.id))
     return found
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from holdfast import StatedCost, StatedCosts, StatedSize
-from holdfast.cli.stated_costs import as_json
-from holdfast.errors import SettingsError
-from holdfast.reports.cost import estimate
-from holdfast.reports.prices import price_list
-from holdfast.reports.scratch import sample_ground
-from holdfast.reports.stated_costs import Comparison, compared
+from holdfast.cli.output.stated_costs import to_json
+from holdfast.core.errors import SettingsError
+from holdfast.reports.cost.price_lists import load_price_list
+from holdfast.reports.cost.stated_costs import StatedCostComparison, compare_stated_costs
+from holdfast.reports.cost.system_cost import estimate_cost
+from holdfast.reports.measurement.data_sources import open_sample_data
 from tests.unit.reports import shop
 
 STATED = StatedCosts(
@@ -32,12 +32,12 @@ STATED = StatedCosts(
 
 
 @pytest.fixture
-def found() -> Comparison:
-    return compared(STATED, price_list())
+def found() -> StatedCostComparison:
+    return compare_stated_costs(STATED, load_price_list())
 
 
 def test_each_line_has_its_figure_what_it_comes_to_what_is_right_and_what_that_is_today(
-    found: Comparison,
+    found: StatedCostComparison,
 ) -> None:
     assert [each.stated for each in found.costs] == [0.03, 1.25, 0.5, 0.02]
     assert [each.reckoned for each in found.costs] == pytest.approx([0.025, 1.25, 0.5, 0.02])
@@ -45,15 +45,15 @@ def test_each_line_has_its_figure_what_it_comes_to_what_is_right_and_what_that_i
     assert [each.today for each in found.costs] == pytest.approx([0.05, 1.25, 0.25, 0.04])
 
 
-def test_a_line_shows_the_calculation(found: Comparison) -> None:
+def test_a_line_shows_the_calculation(found: StatedCostComparison) -> None:
     assert [each.calculation for each in found.costs][:2] == [
         "0.1 GB stored × 0.25",
         "1,000,000 write units × 1.25 per million",
     ]
 
 
-def test_totals_are_sums_and_a_stated_total_that_is_none_is_told(found: Comparison) -> None:
-    assert found.figures == 1.8
+def test_totals_are_sums_and_a_stated_total_that_is_none_is_told(found: StatedCostComparison) -> None:
+    assert found.figures_total == 1.8
     assert found.reckoned == pytest.approx(1.795)
     assert found.corrected == pytest.approx(3.09)
     assert found.today == pytest.approx(1.59)
@@ -66,20 +66,20 @@ def test_totals_are_sums_and_a_stated_total_that_is_none_is_told(found: Comparis
 def test_totals_that_are_their_sums_need_no_remark() -> None:
     right = replace(STATED, total=1.8, size_total_bytes=90e6)
 
-    assert compared(right, price_list()).remarks == ()
+    assert compare_stated_costs(right, load_price_list()).remarks == ()
 
 
 def test_the_cost_of_a_system_has_them_where_it_states_some() -> None:
-    async def run() -> list[Comparison | None]:
-        async with sample_ground(shop.SYSTEM) as ground:
+    async def run() -> list[StatedCostComparison | None]:
+        async with open_sample_data(shop.SYSTEM) as ground:
             both = (shop.SYSTEM, replace(shop.SYSTEM, stated_costs=STATED))
-            return [(await estimate(each, ground, price_list())).stated for each in both]
+            return [(await estimate_cost(each, ground, load_price_list())).stated for each in both]
 
     without, with_some = asyncio.run(run())
 
     assert without is None
     assert with_some is not None
-    assert as_json(with_some)["totals"] == {
+    assert to_json(with_some)["totals"] == {
         "stated": 2.0,
         "figures": 1.8,
         "reckoned": pytest.approx(1.795),
@@ -90,14 +90,14 @@ def test_the_cost_of_a_system_has_them_where_it_states_some() -> None:
 
 def test_refuses_a_price_list_that_does_not_ship() -> None:
     with pytest.raises(SettingsError, match="dynamodb-1999"):
-        compared(replace(STATED, prices="dynamodb-1999"), price_list())
+        compare_stated_costs(replace(STATED, prices="dynamodb-1999"), load_price_list())
 
 
 def test_what_runs_in_transactions_is_billed_twice() -> None:
     async def run(*transacted: str) -> float:
-        system = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, transacted=transacted))
-        async with sample_ground(system) as ground:
-            found = await estimate(system, ground, price_list())
+        system = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, transacted_patterns=transacted))
+        async with open_sample_data(system) as ground:
+            found = await estimate_cost(system, ground, load_price_list())
         return next(each.write_units for each in found.patterns if each.pattern.id == "S4")
 
     assert (asyncio.run(run()), asyncio.run(run("S4", "S7"))) == (2, 4)
@@ -105,9 +105,9 @@ def test_what_runs_in_transactions_is_billed_twice() -> None:
 
 def test_what_is_a_transaction_already_is_not_billed_twice_again() -> None:
     async def run() -> float:
-        system = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, transacted=("S7",)))
-        async with sample_ground(system) as ground:
-            found = await estimate(system, ground, price_list())
+        system = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, transacted_patterns=("S7",)))
+        async with open_sample_data(system) as ground:
+            found = await estimate_cost(system, ground, load_price_list())
         return next(each.write_units for each in found.patterns if each.pattern.id == "S7")
 
     assert asyncio.run(run()) == 6

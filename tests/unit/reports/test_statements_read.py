@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.sql import SqlChange
-from holdfast.reports.statements import tables_of
+from holdfast.reports.sql_statements import get_table_privileges
 from tests.unit.reports.surgery import surgery
 
 R, I, U, D = "SELECT", "INSERT", "UPDATE", "DELETE"  # noqa: E741
@@ -48,4 +48,6 @@ R, I, U, D = "SELECT", "INSERT", "UPDATE", "DELETE"  # noqa: E741
     ],
 )
 def test_a_statement_needs_what_it_does_on_each_table(text: Any, wanted: dict[str, set[str]]) -> None:
-    assert tables_of(SqlChange(surgery, text, {})) == {name: frozenset(each) for name, each in wanted.items()}
+    assert get_table_privileges(SqlChange(surgery, text, {})) == {
+        name: frozenset(each) for name, each in wanted.items()
+    }

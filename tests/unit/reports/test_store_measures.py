@@ -24,17 +24,17 @@ from holdfast import (
     create_tables,
     pattern,
 )
+from holdfast.config.settings import Settings
+from holdfast.model.entities.writes import ConditionCheck
 from holdfast.model.queues import Send
-from holdfast.model.writes import Check
 from holdfast.operations.objects import GetObject
 from holdfast.operations.queues import DescribeQueue
-from holdfast.reports.cost import SystemCost, estimate
-from holdfast.reports.measuring import Measure, measure
-from holdfast.reports.pattern_list import measured_json
-from holdfast.reports.prices import GB, SECONDS_PER_MONTH, PriceList, price_list
-from holdfast.reports.scratch import Ground, measuring_ground, sample_ground
+from holdfast.reports.cost.price_lists import GB, SECONDS_PER_MONTH, PriceList, load_price_list
+from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
+from holdfast.reports.measurement.data_sources import DataSource, open_data_source, open_sample_data
+from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
+from holdfast.reports.pattern_list import measure_to_json
 from holdfast.runtime import create_buckets, open_stores
-from holdfast.settings import Settings
 from tests.unit.reports.post_room import (
     LETTER,
     NOON,
@@ -54,7 +54,7 @@ T = TypeVar("T")
 async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> None:
     """One scan lies in the archive and one letter waits."""
     await create_tables(stores, SYSTEM.tables)
-    await stores.run(SYSTEM.pattern("A1").called_with((b"s" * 1000, NOON, "l1")))
+    await stores.run(SYSTEM.get_pattern("A1").call_with((b"s" * 1000, NOON, "l1")))
     await stores.run(take_in(Letter(id="l9", to="bo")))
 
 
@@ -62,19 +62,19 @@ SAMPLED = replace(SYSTEM, sample=sample)
 
 
 def on_ground(
-    work: Callable[[Ground], Awaitable[T]], system: System = SYSTEM, *, is_service: bool = False
+    work: Callable[[DataSource], Awaitable[T]], system: System = SYSTEM, *, is_service: bool = False
 ) -> T:
     async def run() -> T:
-        async with sample_ground(system) as ground:
-            chosen = Ground(ground.stores, "a service", is_scratch=False) if is_service else ground
+        async with open_sample_data(system) as ground:
+            chosen = DataSource(ground.stores, "a service", is_scratch=False) if is_service else ground
             return await work(chosen)
 
     return asyncio.run(run())
 
 
 def measures(system: System = SYSTEM, *, is_service: bool = False) -> dict[str, Measure]:
-    async def run(ground: Ground) -> list[Measure]:
-        return await measure(ground, system.patterns)
+    async def run(ground: DataSource) -> list[Measure]:
+        return await measure_patterns(ground, system.patterns)
 
     return {each.pattern.id: each for each in on_ground(run, system, is_service=is_service)}
 
@@ -88,7 +88,7 @@ def test_queues_and_objects_use_no_units() -> None:
     found = measures()
 
     for id in ("L1", "L2", "A1", "A2"):
-        told = measured_json(found[id])
+        told = measure_to_json(found[id])
         assert (told["items_read"], told["items_returned"], told["units"]) == (0, 0, 0)
         assert told["ms"] > 0
     assert found["L5"].units.write == 1
@@ -101,16 +101,16 @@ def test_on_a_service_they_run_all_the_same_because_they_are_scratch_ones() -> N
 
 
 def test_a_hold_is_lifted_again_so_that_others_can_delete() -> None:
-    async def run(ground: Ground) -> list[Measure]:
-        return await measure(ground, (hold_scan, forget_scan, SYSTEM.pattern("A1")))
+    async def run(ground: DataSource) -> list[Measure]:
+        return await measure_patterns(ground, (hold_scan, forget_scan, SYSTEM.get_pattern("A1")))
 
     assert [each.reason for each in on_ground(run, SAMPLED)] == [None, None, None]
 
 
 def test_the_objects_of_the_sample_are_there_afterwards_as_they_were() -> None:
-    async def run(ground: Ground) -> bytes:
-        await measure(ground, SAMPLED.patterns)
-        engine = ground.stores.engines.of("objects")
+    async def run(ground: DataSource) -> bytes:
+        await measure_patterns(ground, SAMPLED.patterns)
+        engine = ground.stores.engines.get("objects")
         name = SYSTEM.buckets[0].physical_name(ground.stores.environment)
         found = await engine.run(GetObject(bucket=name, key="scans/2026/01/02/l1.pdf"))
         return bytes(found.body)
@@ -127,17 +127,17 @@ def test_the_configured_queues_are_never_touched(tmp_path: Path) -> None:
     )
 
     async def run() -> list[Measure]:
-        async with measuring_ground(SYSTEM, settings) as ground:
-            return await measure(ground, SYSTEM.patterns)
+        async with open_data_source(SYSTEM, settings) as ground:
+            return await measure_patterns(ground, SYSTEM.patterns)
 
     assert all(each.is_measured for each in asyncio.run(run()))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_system_that_needs_an_environment_is_measured_without_one() -> None:
-    async def run(ground: Ground) -> int:
+    async def run(ground: DataSource) -> int:
         name = letters.physical_name(ground.stores.environment)
-        described = await ground.stores.engines.of("queues").run(DescribeQueue(queue=name))
+        described = await ground.stores.engines.get("queues").run(DescribeQueue(queue=name))
         return int(described.visible)
 
     assert SAMPLED.needs_environment
@@ -167,7 +167,7 @@ def hand_on(job_id: str, to: str) -> Update[Job]:
 
 
 @pattern("J3", "That a job is ada's", rate=LETTER, example=("j1",))
-def is_hers(job_id: str) -> Check[Job]:
+def is_hers(job_id: str) -> ConditionCheck[Job]:
     return Job.of(job_id).check().when(Job.owner == "ada")
 
 
@@ -194,13 +194,13 @@ def test_what_goes_on_from_the_item_of_another_is_measured_after_it() -> None:
 def test_what_nothing_leads_up_to_fails_as_before() -> None:
     found = measures(CLAIMS)["J4"]
 
-    assert found.failed
+    assert found.has_failed
     assert "ConditionFailed" in (found.reason or "")
 
 
 def test_what_ran_before_is_undone() -> None:
-    async def run(ground: Ground) -> Job | None:
-        await measure(ground, CLAIMS.patterns)
+    async def run(ground: DataSource) -> Job | None:
+        await measure_patterns(ground, CLAIMS.patterns)
         return await ground.stores.run(Job.of("j1").get())
 
     assert on_ground(run, CLAIMS) is None
@@ -210,8 +210,8 @@ def test_what_ran_before_is_undone() -> None:
 
 
 def cost_of(system: System = SYSTEM, prices: PriceList | None = None) -> SystemCost:
-    async def run(ground: Ground) -> SystemCost:
-        return await estimate(system, ground, prices or price_list())
+    async def run(ground: DataSource) -> SystemCost:
+        return await estimate_cost(system, ground, prices or load_price_list())
 
     return on_ground(run, system)
 
@@ -275,8 +275,8 @@ def test_the_objects_of_a_configured_folder_are_counted_and_left_as_they_are(tmp
             for letter in ("l1", "l2", "l3"):
                 await stores.run(file_scan(b"s" * 1000, NOON, letter))
         files = sorted((tmp_path / "objects").rglob("*"))
-        async with measuring_ground(SYSTEM, settings) as ground:
-            found = await estimate(SYSTEM, ground, price_list())
+        async with open_data_source(SYSTEM, settings) as ground:
+            found = await estimate_cost(SYSTEM, ground, load_price_list())
         assert sorted((tmp_path / "objects").rglob("*")) == files
         return found
 
@@ -294,7 +294,7 @@ def test_the_total_has_queues_and_buckets_in_it() -> None:
 
 
 def test_a_price_list_that_says_nothing_of_queues_leaves_them_out_and_says_so() -> None:
-    found = cost_of(prices=price_list().model_copy(update={"queues": None, "objects": None}))
+    found = cost_of(prices=load_price_list().model_copy(update={"queues": None, "objects": None}))
     left_out = {each.pattern.id: each.reason for each in found.uncounted}
 
     assert set(left_out) == {each.id for each in SYSTEM.patterns} - {"L5"}

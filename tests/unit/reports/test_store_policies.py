@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import Component, System, pattern
 from holdfast.model.objects import Bucket, PutObject
-from holdfast.reports.grants import EncryptionKey
-from holdfast.reports.iam import key_arn, policy_files
+from holdfast.reports.iam.grants import EncryptionKey
+from holdfast.reports.iam.policies import build_key_arn, build_policy_files
 from tests.unit.reports.iam_simulator import Asked, allows, asked_by_pattern
 from tests.unit.reports.post_room import SYSTEM, enter, file_scan, take_in
 
@@ -25,7 +25,7 @@ def asked() -> dict[str, list[Asked]]:
 
 
 def policies_of(component: str, system: System = SYSTEM) -> list[dict[str, Any]]:
-    files = policy_files(system)
+    files = build_policy_files(system)
     return [json.loads(text) for name, text in files.items() if name.startswith(f"{system.name}-{component}")]
 
 
@@ -96,7 +96,7 @@ def test_append_without_read_is_putting_and_nothing_else() -> None:
 
 
 def test_a_reader_that_only_lists_may_list_its_own_shelf() -> None:
-    listing = replace(SYSTEM, components=(Component("lister", reads=(SYSTEM.pattern("A4"),)),))
+    listing = replace(SYSTEM, components=(Component("lister", reads=(SYSTEM.get_pattern("A4"),)),))
     policies = policies_of("lister", listing)
 
     assert allows(policies, Asked("s3:ListBucket", "letter-archive", {"s3:prefix": ["scans/2026/"]}))
@@ -105,7 +105,7 @@ def test_a_reader_that_only_lists_may_list_its_own_shelf() -> None:
 
 
 def test_who_reads_an_object_learns_of_no_key_outside_its_shelf() -> None:
-    reading = replace(SYSTEM, components=(Component("reader", reads=(SYSTEM.pattern("A2"),)),))
+    reading = replace(SYSTEM, components=(Component("reader", reads=(SYSTEM.get_pattern("A2"),)),))
     policies = policies_of("reader", reading)
 
     # For a key that is not there the service asks for the right to list it: the key is the prefix.
@@ -117,13 +117,13 @@ def test_who_reads_an_object_learns_of_no_key_outside_its_shelf() -> None:
 
 
 def test_who_deletes_an_object_may_look_whether_the_bucket_is_there() -> None:
-    deleting = replace(SYSTEM, components=(Component("shredder", writes=(SYSTEM.pattern("A5"),)),))
+    deleting = replace(SYSTEM, components=(Component("shredder", writes=(SYSTEM.get_pattern("A5"),)),))
 
     assert allows(policies_of("shredder", deleting), Asked("s3:ListBucket", "letter-archive"))
 
 
 def test_names_are_those_of_the_environment() -> None:
-    files = policy_files(SYSTEM, environment="prod", region="eu-central-1", account="123456789012")
+    files = build_policy_files(SYSTEM, environment="prod", region="eu-central-1", account="123456789012")
 
     assert '"arn:aws:sqs:eu-central-1:123456789012:letters-prod.fifo"' in files["postroom-door.json"]
     assert '"arn:aws:s3:::letter-archive-prod/scans/*"' in files["postroom-clerk.json"]
@@ -144,7 +144,7 @@ def test_a_bucket_under_the_services_own_key_needs_no_grant_on_a_key() -> None:
 
 
 def test_who_replaces_an_object_may_look_whether_it_is_held() -> None:
-    bucket = Bucket("replaced", holds=True)
+    bucket = Bucket("replaced", legal_holds=True)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
 
     @pattern("P1", "Put", rate=take_in.rate, example=(b"a", "1"))
@@ -170,4 +170,4 @@ def test_who_replaces_an_object_may_look_whether_it_is_held() -> None:
     ],
 )
 def test_a_key_is_named_by_its_id_its_arn_or_by_a_condition_on_its_alias(name: str, spelled: str) -> None:
-    assert key_arn(EncryptionKey(name), "arn:aws:kms:R:A") == spelled
+    assert build_key_arn(EncryptionKey(name), "arn:aws:kms:R:A") == spelled

@@ -13,13 +13,13 @@ import hcl2
 import pytest
 
 from holdfast import System, Table
-from holdfast.errors import DeclarationError
-from holdfast.reports.hcl_text import Block, Expression, hcl_text
-from holdfast.reports.iam import policy_files
-from holdfast.reports.terraform import terraform
+from holdfast.core.errors import DeclarationError
+from holdfast.reports.iac.hcl_writer import Block, Expression, write_hcl
+from holdfast.reports.iac.terraform import render_module
+from holdfast.reports.iam.policies import build_policy_files
 from tests.unit.reports.dispatch_desk import SYSTEM
 
-FILES = terraform(SYSTEM)
+FILES = render_module(SYSTEM)
 
 
 def read(text: str) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_lifetimes_streams_recovery_encryption_and_protection_are_as_declared(
 def test_an_index_that_is_made_when_asked_for_is_made_when_asked_for(
     tables: dict[str, dict[str, Any]],
 ) -> None:
-    everything = resources(terraform(SYSTEM, all_indexes=True)["tables.tf"], "aws_dynamodb_table")
+    everything = resources(render_module(SYSTEM, all_indexes=True)["tables.tf"], "aws_dynamodb_table")
 
     assert "global_secondary_index" not in tables["agents"]
     [by_team] = everything["agents"]["global_secondary_index"]
@@ -151,7 +151,7 @@ def test_components_get_the_same_grants_as_in_their_own_files() -> None:
         for each in read(FILES["policies.tf"])["data"]
         if "board" in each["aws_iam_policy_document"]
     ]
-    plain = json.loads(policy_files(SYSTEM)["dispatch-board.json"])["Statement"]
+    plain = json.loads(build_policy_files(SYSTEM)["dispatch-board.json"])["Statement"]
 
     assert [each["actions"] for each in board["statement"]] == [each["Action"] for each in plain]
     assert [conditions(each) for each in board["statement"]] == [
@@ -194,7 +194,7 @@ def test_alarms_have_the_metrics_that_cloudwatch_really_has() -> None:
 
 def test_the_environment_is_asked_for_unless_it_is_given() -> None:
     assert "default" not in read(FILES["variables.tf"])["variable"][0]["environment"]
-    given = read(terraform(SYSTEM, environment="prod")["variables.tf"])
+    given = read(render_module(SYSTEM, environment="prod")["variables.tf"])
     assert given["variable"][0]["environment"]["default"] == "prod"
 
 
@@ -208,12 +208,12 @@ def test_outputs_name_tables_streams_and_policies() -> None:
 def test_tables_that_would_share_a_name_are_refused() -> None:
     tables = (Table("crew-roster", "id"), Table("CrewRoster", "id"))
 
-    with pytest.raises(DeclarationError, match="cannot be told apart"):
-        terraform(System("twins", "Twins.", tables, ()))
+    with pytest.raises(DeclarationError, match="both become"):
+        render_module(System("twins", "Twins.", tables, ()))
 
 
 def test_a_text_cannot_reach_out_of_its_quotes() -> None:
-    text = hcl_text([Block("a", ('b"c',), (("d", '"${x}" %{y} \\'), ("e", Expression("var.e"))))])
+    text = write_hcl([Block("a", ('b"c',), (("d", '"${x}" %{y} \\'), ("e", Expression("var.e"))))])
 
     assert text == 'a "b\\"c" {\n  d = "\\"$${x}\\" %%{y} \\\\"\n  e = var.e\n}\n'
 

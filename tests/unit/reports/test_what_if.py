@@ -24,12 +24,12 @@ from holdfast import (
     attr,
     pattern,
 )
-from holdfast.errors import DeclarationError
-from holdfast.reports.checks.design import Design, Finding
-from holdfast.reports.checks.partitions import Spot, heats, hot_partitions
-from holdfast.reports.checks.what_if import what_if
-from holdfast.reports.design_check import check_design, examined
-from holdfast.reports.measuring import Target
+from holdfast.core.errors import DeclarationError
+from holdfast.reports.design.design_check import build_design, check_design
+from holdfast.reports.design.rules.base import Design, Finding
+from holdfast.reports.design.rules.partitions import KeyLoadScope, compute_key_loads, find_hot_partitions
+from holdfast.reports.design.rules.what_if import find_what_if_limits
+from holdfast.reports.measurement.pattern_measures import Target
 from tests.unit.reports import news_desk
 
 TABLE, INDEX = Target("News"), Target("News", "day-index")
@@ -37,7 +37,7 @@ TABLE, INDEX = Target("News"), Target("News", "day-index")
 
 @pytest.fixture(scope="module")
 def design() -> Design:
-    return asyncio.run(examined(news_desk.SYSTEM))
+    return asyncio.run(build_design(news_desk.SYSTEM))
 
 
 def at(design: Design, load: Load) -> Design:
@@ -48,11 +48,13 @@ def told(found: Sequence[Finding], severity: str, case: str) -> list[str]:
     return [each.message for each in found if each.severity == severity and f"At {case}" in each.message]
 
 
-# --- one key --------------------------------------------------------------------------------------------------
+# --- one key ------------------------------------------------------------------------------------------------
 
 
 def test_all_that_has_a_declared_key_falls_on_it_and_the_rest_spreads(design: Design) -> None:
-    found = {(spot.target, spot.key or spot.per): heat for spot, heat in heats(design).items()}
+    found = {
+        (spot.target, spot.key or spot.volume_name): heat for spot, heat in compute_key_loads(design).items()
+    }
 
     assert found[TABLE, "ALL"].write == pytest.approx(1)
     assert found[TABLE, "ALL"].patterns == {"N1": None, "N4": None}
@@ -60,21 +62,21 @@ def test_all_that_has_a_declared_key_falls_on_it_and_the_rest_spreads(design: De
 
 
 def test_a_star_stands_for_a_key_that_is_one_at_any_moment_also_of_an_update(design: Design) -> None:
-    day = heats(design)[Spot(INDEX, "", "DAY#*")]
+    day = compute_key_loads(design)[KeyLoadScope(INDEX, "", "DAY#*")]
 
     assert list(day.patterns) == ["N2", "N3", "N5"]
     assert day.write == pytest.approx(2)
 
 
 def test_a_key_that_is_constant_by_its_template_need_not_be_declared(design: Design) -> None:
-    bare = heats(at(design, news_desk.load(1, one_key={})))
+    bare = compute_key_loads(at(design, news_desk.load(1, hot_keys={})))
 
-    assert bare[Spot(TABLE, "", "SETTINGS")].read == pytest.approx(0.5)
-    assert Spot(TABLE, "", "ALL") not in bare
+    assert bare[KeyLoadScope(TABLE, "", "SETTINGS")].read == pytest.approx(0.5)
+    assert KeyLoadScope(TABLE, "", "ALL") not in bare
 
 
 def test_too_much_on_one_key_is_an_error_at_the_declared_load(design: Design) -> None:
-    found = list(hot_partitions(at(design, news_desk.load(1500))))
+    found = list(find_hot_partitions(at(design, news_desk.load(1500))))
 
     assert [(each.severity, each.subject) for each in found] == [
         ("error", "News"),
@@ -86,33 +88,35 @@ def test_too_much_on_one_key_is_an_error_at_the_declared_load(design: Design) ->
 
 
 def test_what_is_written_in_transactions_weighs_twice() -> None:
-    transacted = replace(news_desk.SYSTEM, load=news_desk.load(1, transacted=("N4",)))
+    transacted = replace(news_desk.SYSTEM, load=news_desk.load(1, transacted_patterns=("N4",)))
 
-    found = heats(asyncio.run(examined(transacted)))
+    found = compute_key_loads(asyncio.run(build_design(transacted)))
 
-    assert found[Spot(TABLE, "", "ALL")].write == pytest.approx(2)
-    assert found[Spot(INDEX, "", "DAY#*")].write == pytest.approx(2)
+    assert found[KeyLoadScope(TABLE, "", "ALL")].write == pytest.approx(2)
+    assert found[KeyLoadScope(INDEX, "", "DAY#*")].write == pytest.approx(2)
 
 
 def test_an_item_that_is_larger_than_its_example_weighs_what_it_has_also_in_an_index(design: Design) -> None:
-    sized = heats(at(design, news_desk.load(1, item_bytes={"N3": 24_900, "N4": 3_000})))
+    sized = compute_key_loads(at(design, news_desk.load(1, item_bytes={"N3": 24_900, "N4": 3_000})))
 
-    assert sized[Spot(TABLE, "", "ALL")].write == pytest.approx(3)
-    assert sized[Spot(INDEX, "", "DAY#*")].write == pytest.approx(25 + 1)  # N3, and N5 as its example is
-    assert sized[Spot(TABLE, "news")].write == pytest.approx((25 + 1) / 1000)
+    assert sized[KeyLoadScope(TABLE, "", "ALL")].write == pytest.approx(3)
+    assert sized[KeyLoadScope(INDEX, "", "DAY#*")].write == pytest.approx(
+        25 + 1
+    )  # N3, and N5 as its example is
+    assert sized[KeyLoadScope(TABLE, "news")].write == pytest.approx((25 + 1) / 1000)
 
 
 def test_an_item_of_a_declared_size_weighs_twice_in_a_transaction() -> None:
-    load = news_desk.load(1, transacted=("N4",), item_bytes={"N4": 3_000})
+    load = news_desk.load(1, transacted_patterns=("N4",), item_bytes={"N4": 3_000})
 
-    found = heats(asyncio.run(examined(replace(news_desk.SYSTEM, load=load))))
+    found = compute_key_loads(asyncio.run(build_design(replace(news_desk.SYSTEM, load=load))))
 
-    assert found[Spot(TABLE, "", "ALL")].write == pytest.approx(6)
+    assert found[KeyLoadScope(TABLE, "", "ALL")].write == pytest.approx(6)
 
 
 def test_an_index_of_keys_alone_does_not_grow_with_the_item() -> None:
     notes = Table("Notes", "id")
-    topics = notes.index("topic-index", "topic", projection=KEYS_ONLY)
+    topics = notes.global_index("topic-index", "topic", projection=KEYS_ONLY)
 
     class Note(Entity, table=notes):
         id: Attr[str] = attr()
@@ -126,7 +130,9 @@ def test_an_index_of_keys_alone_does_not_grow_with_the_item() -> None:
 
     load = Load({"note": Volume(news_desk.MONTH)}, item_bytes={"K1": 10_000})
     system = System(name="notes", purpose="Notes", tables=(notes,), patterns=(note,), load=load)
-    found = {spot.target: heat.write for spot, heat in heats(asyncio.run(examined(system))).items()}
+    found = {
+        spot.target: heat.write for spot, heat in compute_key_loads(asyncio.run(build_design(system))).items()
+    }
 
     assert found == pytest.approx({Target("Notes"): 10, Target("Notes", "topic-index"): 1})
 
@@ -134,13 +140,16 @@ def test_an_index_of_keys_alone_does_not_grow_with_the_item() -> None:
 @pytest.mark.parametrize(
     ("load", "told"),
     [
-        ({"transacted": ("N4", "N9")}, "transacted of the load 'load' of newsdesk names N9"),
-        ({"item_bytes": {"N9": 1}}, "item_bytes .* names N9, which is none of its patterns: N1, "),
         (
-            {"one_key": {"Newz": ("ALL",)}},
-            "one_key .* names Newz, which is none of its tables and indexes: News, day-index",
+            {"transacted_patterns": ("N4", "N9")},
+            "Invalid transacted_patterns in the load 'load' of newsdesk: N9",
         ),
-        ({"distinct_keys": {"days": 3}}, "distinct_keys .* names days"),
+        ({"item_bytes": {"N9": 1}}, r"item_bytes .*: N9 is not one of its patterns \(N1, "),
+        (
+            {"hot_keys": {"Newz": ("ALL",)}},
+            r"hot_keys .*: Newz is not one of its tables and indexes \(News, day-index",
+        ),
+        ({"distinct_keys": {"days": 3}}, "distinct_keys .*: days is not one of"),
     ],
 )
 def test_a_load_that_names_what_the_system_does_not_have_is_refused(load: dict[str, Any], told: str) -> None:
@@ -150,7 +159,7 @@ def test_a_load_that_names_what_the_system_does_not_have_is_refused(load: dict[s
         replace(news_desk.SYSTEM, what_if={"a flood": news_desk.load(1, **load)})
 
 
-# --- what if --------------------------------------------------------------------------------------------------
+# --- what if ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -165,19 +174,19 @@ def test_other_loads_are_never_errors(found: list[Finding]) -> None:
 def test_far_from_the_limit_each_key_is_told_with_how_far(found: list[Finding]) -> None:
     assert told(found, "warning", "a quiet day") == []
     table, index = told(found, "info", "a quiet day")
-    assert "the key ALL of News bears 1 of 1,000 write units and 0.5 of 3,000 read units" in table
-    assert "the key SETTINGS of News bears 0.5 of 3,000 read units" in table
-    assert "the busiest key of News by news bears 0.002 of 1,000 write units" in table
-    assert "one key DAY#… of News.day-index bears 2 of 1,000 write units" in index
+    assert "the key ALL of News takes 1 of 1,000 write units and 0.5 of 3,000 read units" in table
+    assert "the key SETTINGS of News takes 0.5 of 3,000 read units" in table
+    assert "the busiest key of News by news takes 0.002 of 1,000 write units" in table
+    assert "one key DAY#… of News.day-index takes 2 of 1,000 write units" in index
 
 
 def test_near_the_limit_it_warns_and_says_at_how_much_more_it_is_reached(found: list[Finding]) -> None:
     near, over = told(found, "warning", "a busy day")
 
-    assert "the key ALL of News would have to bear 600 of 1,000 write units" in near
+    assert "the key ALL of News would take 600 of 1,000 write units" in near
     assert "1.7 × this load reaches the limit (by N1 and N4)" in near
-    assert "DAY#… of News.day-index would have to bear 1,200 of 1,000 write units" in over
-    assert "which it cannot" in over
+    assert "DAY#… of News.day-index would take 1,200 of 1,000 write units" in over
+    assert "more than it serves" in over
 
 
 def test_a_warning_has_the_remedy(found: list[Finding]) -> None:
@@ -190,7 +199,7 @@ def test_what_a_load_leaves_out_is_told_for_it(design: Design) -> None:
     cases = {"half a load": Load({"news": Volume(1)})}
     other = replace(design, system=replace(design.system, what_if=cases))
 
-    [warning] = told(list(what_if(other)), "warning", "half a load")
+    [warning] = told(list(find_what_if_limits(other)), "warning", "half a load")
 
     assert "is per visit, and the system has no volume of that name" in warning
 
@@ -198,4 +207,4 @@ def test_what_a_load_leaves_out_is_told_for_it(design: Design) -> None:
 def test_a_system_that_asks_nothing_is_told_nothing(design: Design) -> None:
     silent: System = replace(design.system, what_if={})
 
-    assert list(what_if(replace(design, system=silent))) == []
+    assert list(find_what_if_limits(replace(design, system=silent))) == []

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ai import Accuracy, Example, local_classifier, measure
-from richpanel.intents import Intent, examples, intent_classifier, prepared
-from richpanel.measuring import labelled, main
-from richpanel.routing import RISK_INTENTS, Risk, risks
+from holdfast.ai import Accuracy, Example, measure_accuracy, train_local_classifier
+from richpanel.api.intent_accuracy import load_labelled, main
+from richpanel.domain.intents import Intent, get_intent_classifier, load_examples, prepare_text
+from richpanel.domain.routing import RISK_INTENTS, Risk, find_risks
 
 ROOT = Path(__file__).parents[3]
 BANKING77 = (
@@ -29,31 +29,31 @@ BANKING77_ACCURACY_MIN = 0.75
 
 @pytest.fixture(scope="module")
 def measured() -> Accuracy:
-    return measure(examples(), prepare=prepared)
+    return measure_accuracy(load_examples(), prepare=prepare_text)
 
 
 def test_there_are_a_few_dozen_different_examples_of_each_intent() -> None:
-    texts = [prepared(example.text) for example in examples()]
-    counts = Counter(example.label for example in examples())
+    texts = [prepare_text(example.text) for example in load_examples()]
+    counts = Counter(example.label for example in load_examples())
 
     assert len(set(texts)) == len(texts)
     assert counts.keys() == set(Intent) and min(counts.values()) >= 30
 
 
 def test_it_is_right_often_enough_on_what_it_has_not_seen(measured: Accuracy) -> None:
-    assert measured.of_all >= ACCURACY_MIN
-    assert measured.of_given >= GIVEN_ACCURACY_MIN
-    assert len(measured.outcomes) == len(examples())
+    assert measured.overall >= ACCURACY_MIN
+    assert measured.when_known >= GIVEN_ACCURACY_MIN
+    assert len(measured.outcomes) == len(load_examples())
 
 
 def test_risks_that_it_has_not_seen_are_noticed_and_few_others_are_taken_for_one() -> None:
     noticed: list[bool] = []
     alarmed: list[bool] = []
     for number in range(5):
-        seen = [example for place, example in enumerate(examples()) if place % 5 != number]
-        model = local_classifier(seen, prepare=prepared)
-        for example in examples()[number::5]:
-            found = risks(example.text, model.classify(example.text))
+        seen = [example for place, example in enumerate(load_examples()) if place % 5 != number]
+        model = train_local_classifier(seen, prepare=prepare_text)
+        for example in load_examples()[number::5]:
+            found = find_risks(example.text, model.classify(example.text))
             if example.label in RISK_INTENTS:
                 noticed.append(bool(found))
             else:
@@ -66,11 +66,11 @@ def test_risks_that_it_has_not_seen_are_noticed_and_few_others_are_taken_for_one
 def test_words_of_risk_are_rare_in_what_is_no_risk() -> None:
     from holdfast.ai import UNKNOWN, Classification
 
-    harmless = [each for each in examples() if each.label not in RISK_INTENTS]
-    alarmed = [each.text for each in harmless if risks(each.text, Classification(UNKNOWN, 0.0))]
+    harmless = [each for each in load_examples() if each.label not in RISK_INTENTS]
+    alarmed = [each.text for each in harmless if find_risks(each.text, Classification(UNKNOWN, 0.0))]
 
     assert len(alarmed) <= len(harmless) * 0.01
-    assert risks("charge-back!", Classification(UNKNOWN, 0.0)) == {Risk.chargeback}
+    assert find_risks("charge-back!", Classification(UNKNOWN, 0.0)) == {Risk.chargeback}
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,18 @@ def test_words_of_risk_are_rare_in_what_is_no_risk() -> None:
     ],
 )
 def test_plain_wishes_are_understood(text: str, intent: Intent) -> None:
-    found = intent_classifier().classify(text)
+    found = get_intent_classifier().classify(text)
 
     assert found.label == intent and found.confidence > 0.5
 
 
 def test_which_order_it_is_about_changes_nothing() -> None:
-    one = intent_classifier().classify("where is order #48213")
+    one = get_intent_classifier().classify("where is order #48213")
 
-    assert one == intent_classifier().classify("where is order #90-1182") and one.label == Intent.order_status
+    assert (
+        one == get_intent_classifier().classify("where is order #90-1182")
+        and one.label == Intent.order_status
+    )
 
 
 def test_the_page_says_what_the_classifier_does(measured: Accuracy) -> None:
@@ -102,7 +105,7 @@ def test_the_page_says_what_the_classifier_does(measured: Accuracy) -> None:
 
     # Other machines round otherwise, and a text or two may fall to the other side.
     assert stated is not None and int(stated[2]) == len(measured.outcomes)
-    assert abs(float(stated[1]) / 100 - measured.of_all) < 0.02
+    assert abs(float(stated[1]) / 100 - measured.overall) < 0.02
 
 
 def test_it_can_be_measured_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,13 +124,13 @@ def test_the_same_method_tells_apart_what_customers_of_a_bank_ask() -> None:
     place: Counter[str] = Counter()
     taken: list[Example] = []
     unseen: list[Example] = []
-    for example in labelled(BANKING77 / "train.csv"):
+    for example in load_labelled(BANKING77 / "train.csv"):
         place[example.label] += 1
         if place[example.label] <= 20:
             taken.append(example)
         elif place[example.label] <= 26:
             unseen.append(example)
 
-    model = local_classifier(taken, prepare=prepared, confidence_min=0.0)
+    model = train_local_classifier(taken, prepare=prepare_text, confidence_min=0.0)
     hits = [model.classify(each.text).label == each.label for each in unseen]
     assert len(hits) > 400 and sum(hits) / len(hits) >= BANKING77_ACCURACY_MIN

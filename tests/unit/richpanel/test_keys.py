@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
-from richpanel import keys
-from richpanel.keys import Source, event_key, parsed
+from holdfast.core.errors import InvalidRequest
+from richpanel.domain import idempotency_keys
+from richpanel.domain.idempotency_keys import KeySource, build_event_key, parse_key
 
 NOON = datetime(2026, 2, 4, 12, 3, 30, tzinfo=UTC)
 
@@ -21,37 +21,37 @@ components = st.text(st.one_of(st.characters(), st.sampled_from(":%#/ 0A")), min
 
 @pytest.mark.proves("RP-10")
 def test_an_event_is_known_by_conversation_and_message() -> None:
-    assert event_key("c-1", "m-9", received_at=NOON).key == "evt:rp:c-1:m-9"
+    assert build_event_key("c-1", "m-9", received_at=NOON).key == "evt:rp:c-1:m-9"
 
 
 @pytest.mark.proves("RP-11")
 @pytest.mark.proves("RP-X7")
 def test_without_an_id_the_hash_of_text_and_bucket_stands_for_the_message() -> None:
-    found = event_key("c-1", None, text="  Where is\tIT? ", created_at=NOON, received_at=NOON)
+    found = build_event_key("c-1", None, text="  Where is\tIT? ", created_at=NOON, received_at=NOON)
 
     bucket = "2026-02-04T12:00:00.000000Z"
     assert found.key == f"evt:rp:c-1:{sha256(f'where is it?{bucket}'.encode()).hexdigest()}"
-    assert found.source is Source.text
+    assert found.source is KeySource.text
 
 
 @pytest.mark.proves("RP-12")
 def test_the_key_of_a_reply() -> None:
-    assert keys.reply_key("c-1", "m-9") == "act:rp_reply:c-1:m-9"
+    assert idempotency_keys.build_reply_key("c-1", "m-9") == "act:rp_reply:c-1:m-9"
 
 
 @pytest.mark.proves("RP-13")
 def test_the_key_of_a_tag() -> None:
-    assert keys.tag_key("c-1", "mw-routed", "m-9") == "act:rp_tag:c-1:mw-routed:m-9"
+    assert idempotency_keys.build_tag_key("c-1", "mw-routed", "m-9") == "act:rp_tag:c-1:mw-routed:m-9"
 
 
 @pytest.mark.proves("RP-14")
 def test_the_key_of_an_assignment() -> None:
-    assert keys.assign_key("c-1", "risk", "m-9") == "act:rp_assign:c-1:risk:m-9"
+    assert idempotency_keys.build_assign_key("c-1", "risk", "m-9") == "act:rp_assign:c-1:risk:m-9"
 
 
 @pytest.mark.proves("RP-15")
 def test_the_key_of_an_order_look_up() -> None:
-    assert keys.lookup_key("c-1", "48213") == "act:shopify_lookup:c-1:48213"
+    assert idempotency_keys.build_lookup_key("c-1", "48213") == "act:shopify_lookup:c-1:48213"
 
 
 @pytest.mark.proves("RP-X8")
@@ -66,18 +66,18 @@ def test_the_key_of_an_order_look_up() -> None:
     ],
 )
 def test_components_are_percent_encoded(conversation: str, message: str, key: str) -> None:
-    assert event_key(conversation, message, received_at=NOON).key == key
+    assert build_event_key(conversation, message, received_at=NOON).key == key
 
 
 @pytest.mark.proves("RP-X8")
 @given(components, components, components)
 def test_every_key_reads_back_as_what_it_was_made_of(one: str, two: str, three: str) -> None:
-    assert parsed(event_key(one, two, received_at=NOON).key).components == (one, two)
-    assert parsed(keys.tag_key(one, two, three)).components == (one, two, three)
-    assert parsed(keys.assign_key(one, two, three)).components == (one, two, three)
-    assert parsed(keys.note_key(one, two, three)).components == (one, two, three)
-    assert parsed(keys.reply_key(one, two)).components == (one, two)
-    assert parsed(keys.lookup_key(one, two)).components == (one, two)
+    assert parse_key(build_event_key(one, two, received_at=NOON).key).components == (one, two)
+    assert parse_key(idempotency_keys.build_tag_key(one, two, three)).components == (one, two, three)
+    assert parse_key(idempotency_keys.build_assign_key(one, two, three)).components == (one, two, three)
+    assert parse_key(idempotency_keys.build_note_key(one, two, three)).components == (one, two, three)
+    assert parse_key(idempotency_keys.build_reply_key(one, two)).components == (one, two)
+    assert parse_key(idempotency_keys.build_lookup_key(one, two)).components == (one, two)
 
 
 @pytest.mark.proves("RP-X8")
@@ -85,23 +85,25 @@ def test_every_key_reads_back_as_what_it_was_made_of(one: str, two: str, three: 
 def test_two_different_things_never_have_one_key(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
-    assert (keys.tag_key(*one) == keys.tag_key(*other)) == (one == other)
-    assert (keys.reply_key(*one[:2]) == keys.reply_key(*other[:2])) == (one[:2] == other[:2])
+    assert (idempotency_keys.build_tag_key(*one) == idempotency_keys.build_tag_key(*other)) == (one == other)
+    assert (idempotency_keys.build_reply_key(*one[:2]) == idempotency_keys.build_reply_key(*other[:2])) == (
+        one[:2] == other[:2]
+    )
 
 
 @pytest.mark.proves("RP-18")
 @given(components, components, components)
 def test_events_and_actions_never_collide(one: str, two: str, three: str) -> None:
-    event = event_key(one, two, received_at=NOON).key
+    event = build_event_key(one, two, received_at=NOON).key
     actions = [
-        keys.reply_key(one, two),
-        keys.tag_key(one, two, three),
-        keys.assign_key(one, two, three),
-        keys.note_key(one, two, three),
-        keys.lookup_key(one, two),
+        idempotency_keys.build_reply_key(one, two),
+        idempotency_keys.build_tag_key(one, two, three),
+        idempotency_keys.build_assign_key(one, two, three),
+        idempotency_keys.build_note_key(one, two, three),
+        idempotency_keys.build_lookup_key(one, two),
     ]
 
-    assert parsed(event).namespace == "evt" and {parsed(each).namespace for each in actions} == {"act"}
+    assert parse_key(event).namespace == "evt" and {parse_key(each).namespace for each in actions} == {"act"}
     assert len({event, *actions}) == 6
 
 
@@ -109,7 +111,7 @@ def test_events_and_actions_never_collide(one: str, two: str, three: str) -> Non
 def test_a_message_with_an_id_has_one_key_whatever_else_of_it_changes() -> None:
     later = NOON + timedelta(days=2)
 
-    assert event_key("c", "m", text="a", created_at=NOON, received_at=NOON) == event_key(
+    assert build_event_key("c", "m", text="a", created_at=NOON, received_at=NOON) == build_event_key(
         "c", "m", text="edited", created_at=later, trigger="tag_added", received_at=later
     )
 
@@ -120,8 +122,10 @@ def test_copies_stamped_up_to_a_bucket_apart_find_each_other_by_their_keys_or_th
     start: int, late: int
 ) -> None:
     first = NOON.replace(minute=0, second=0) + timedelta(seconds=start)
-    original = event_key("c", None, text="ok", created_at=first, received_at=first)
-    copy = event_key("c", None, text="OK ", created_at=first + timedelta(seconds=late), received_at=NOON)
+    original = build_event_key("c", None, text="ok", created_at=first, received_at=first)
+    copy = build_event_key(
+        "c", None, text="OK ", created_at=first + timedelta(seconds=late), received_at=NOON
+    )
 
     assert original.key in (copy.key, copy.previous)
     assert copy.key in (original.key, original.next)
@@ -129,18 +133,20 @@ def test_copies_stamped_up_to_a_bucket_apart_find_each_other_by_their_keys_or_th
 
 @pytest.mark.proves("RP-X7")
 def test_the_use_of_a_fallback_key_is_counted() -> None:
-    counted: list[Source] = []
-    event_key("c", "m", text="ok", received_at=NOON, on_fallback=counted.append)
-    event_key("c", None, text="ok", created_at=NOON, received_at=NOON, on_fallback=counted.append)
-    event_key("c", None, trigger="new_message", received_at=NOON, on_fallback=counted.append)
+    counted: list[KeySource] = []
+    build_event_key("c", "m", text="ok", received_at=NOON, on_fallback=counted.append)
+    build_event_key("c", None, text="ok", created_at=NOON, received_at=NOON, on_fallback=counted.append)
+    build_event_key("c", None, trigger="new_message", received_at=NOON, on_fallback=counted.append)
 
-    assert counted == [Source.text, Source.arrival]
+    assert counted == [KeySource.text, KeySource.arrival]
 
 
 def test_another_text_or_a_time_two_buckets_off_is_another_message() -> None:
-    one = event_key("c", None, text="ok", created_at=NOON, received_at=NOON)
-    other = event_key("c", None, text="okay", created_at=NOON, received_at=NOON)
-    much_later = event_key("c", None, text="ok", created_at=NOON + timedelta(minutes=10), received_at=NOON)
+    one = build_event_key("c", None, text="ok", created_at=NOON, received_at=NOON)
+    other = build_event_key("c", None, text="okay", created_at=NOON, received_at=NOON)
+    much_later = build_event_key(
+        "c", None, text="ok", created_at=NOON + timedelta(minutes=10), received_at=NOON
+    )
 
     assert len({one.key, one.previous, other.key, other.previous}) == 4
     assert one.key not in (much_later.key, much_later.previous)
@@ -148,27 +154,29 @@ def test_another_text_or_a_time_two_buckets_off_is_another_message() -> None:
 
 @given(st.text())
 def test_normalising_twice_is_normalising_once(text: str) -> None:
-    assert keys.normalised_text(keys.normalised_text(text)) == keys.normalised_text(text)
+    assert idempotency_keys.normalise_text(
+        idempotency_keys.normalise_text(text)
+    ) == idempotency_keys.normalise_text(text)
 
 
 def test_a_key_with_an_empty_component_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="empty component"):
-        keys.tag_key("c-1", "", "m-1")
+        idempotency_keys.build_tag_key("c-1", "", "m-1")
 
 
 @pytest.mark.parametrize(
     "key", ["", "evt", "evt:rp:a", "evt:rp:a:b:c", "act:rp_reply:a", "act:rp:a:b", "evt:rp::b"]
 )
 def test_what_is_no_key_is_not_read_as_one(key: str) -> None:
-    with pytest.raises(InvalidRequest, match="no idempotency key"):
-        parsed(key)
+    with pytest.raises(InvalidRequest, match="Invalid idempotency key"):
+        parse_key(key)
 
 
 @given(components.map(lambda text: text * 20))
 def test_what_a_queue_is_given_fits_it(text: str) -> None:
-    assert keys.QUEUE_TOKEN.fullmatch(keys.queue_token(text))
+    assert idempotency_keys.QUEUE_TOKEN.fullmatch(idempotency_keys.to_queue_token(text))
 
 
 @given(components, components)
 def test_two_texts_are_two_tokens_of_a_queue(one: str, other: str) -> None:
-    assert (keys.queue_token(one) == keys.queue_token(other)) == (one == other)
+    assert (idempotency_keys.to_queue_token(one) == idempotency_keys.to_queue_token(other)) == (one == other)

@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from holdfast import create_tables, declaration_of, open_stores, patterns_in, stores_in_memory
-from holdfast.errors import ConditionFailed, SettingsError
-from holdfast.guarantees import AuditResult, Claim, Done
-from holdfast.settings import IN_MEMORY, Settings
-from richpanel import patterns
-from richpanel.model import (
+from holdfast import collect_patterns, create_tables, get_declaration, open_memory_stores, open_stores
+from holdfast.config.settings import IN_MEMORY, Settings
+from holdfast.core.errors import ConditionFailed, SettingsError
+from holdfast.guarantees import AuditResult, Claim, Completion
+from richpanel.domain.inbound_events import build_event_message, parse_webhook
+from richpanel.model import patterns
+from richpanel.model.entities import (
     TABLES,
     ActionAudit,
     ActionType,
     ConversationState,
     IdempotencyRecord,
-    Kind,
     Mode,
     PendingFlow,
+    RecordKind,
     events,
 )
-from richpanel.payloads import event_message, inbound_event
-from richpanel.settings import DAY_S, RANGES, RichpanelSettings, variable_of
+from richpanel.settings import DAY_S, RANGES, RichpanelSettings, get_variable_name
 
 NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ class Standing:
 def event_record(**changes: Any) -> IdempotencyRecord:
     values: dict[str, Any] = {
         "event_id": "evt:rp:c-1:m-1",
-        "kind": Kind.event,
+        "kind": RecordKind.event,
         "conversation_id": "c-1",
         "payload_sha256": "0" * 64,
         "payload_bytes": 10,
@@ -104,7 +104,7 @@ def test_names_have_the_environment_in_them() -> None:
 @pytest.mark.proves("RP-X3")
 def test_an_event_is_claimed_once_and_its_item_has_the_attributes_of_the_document() -> None:
     async def claimed() -> tuple[Any, Any, Any]:
-        async with stores_in_memory(clock=Standing()) as stores:
+        async with open_memory_stores(clock=Standing()) as stores:
             await create_tables(stores, TABLES)
             first = await patterns.EVENTS.claim(
                 stores, event_record(source_message_id="m-1", received_at=NOW)
@@ -116,8 +116,8 @@ def test_an_event_is_claimed_once_and_its_item_has_the_attributes_of_the_documen
             return begun, again, await stores.run(patterns.record("evt:rp:c-1:m-1"))
 
     begun, again, kept = asyncio.run(claimed())
-    assert begun.status == "processing" and isinstance(again, Done)
-    item = declaration_of(IdempotencyRecord).to_item(kept)
+    assert begun.status == "processing" and isinstance(again, Completion)
+    item = get_declaration(IdempotencyRecord).to_item(kept)
     assert item["status"] == "processed" and item["mode"] == "route_only" and item["intent"] == "order_status"
     assert item.keys() >= {
         "event_id", "created_at", "last_processed_at", "received_at", "expires_at", "conversation_id", "safe_mode",
@@ -136,7 +136,7 @@ def test_an_event_is_claimed_once_and_its_item_has_the_attributes_of_the_documen
         {"payload_bytes": None},
         {"action_type": ActionType.tag},
         {"event_id": "act:rp_reply:c-1:m-1"},
-        {"kind": Kind.action},
+        {"kind": RecordKind.action},
     ],
 )
 def test_a_record_has_what_its_kind_needs_and_nothing_of_the_other(changes: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ def test_a_record_has_what_its_kind_needs_and_nothing_of_the_other(changes: dict
 def test_an_action_has_attributes_of_its_own_and_what_is_optional_may_be_absent() -> None:
     action = IdempotencyRecord(
         event_id="act:rp_reply:c-1:m-1",
-        kind=Kind.action,
+        kind=RecordKind.action,
         conversation_id="c-1",
         payload_sha256="0" * 64,
         action_type=ActionType.auto_reply,
@@ -186,7 +186,7 @@ def test_the_state_has_the_recommended_attributes_as_the_document_spells_them() 
 @pytest.mark.proves("RP-X10")
 def test_a_state_that_somebody_else_changed_is_not_overwritten() -> None:
     async def conflict() -> int:
-        async with stores_in_memory(clock=Standing()) as stores:
+        async with open_memory_stores(clock=Standing()) as stores:
             await create_tables(stores, TABLES)
             await stores.run(patterns.create_state(state()))
             await stores.run(patterns.put_state(state(last_intent="complaint"), 1))
@@ -206,10 +206,10 @@ def test_a_state_that_somebody_else_changed_is_not_overwritten() -> None:
 @pytest.mark.proves("RP-X19")
 def test_the_audit_tells_in_order_what_was_done_and_holds_nothing_personal() -> None:
     async def history() -> list[ActionAudit]:
-        async with stores_in_memory(clock=Standing()) as stores:
+        async with open_memory_stores(clock=Standing()) as stores:
             await create_tables(stores, TABLES)
             for number, kind in enumerate((ActionType.route, ActionType.tag, ActionType.auto_reply)):
-                entry = patterns.AUDIT.entry(
+                entry = patterns.AUDIT.record(
                     stores,
                     {"why": "asked by ada@example.com"},
                     at=NOW,
@@ -239,20 +239,20 @@ def test_the_audit_tells_in_order_what_was_done_and_holds_nothing_personal() -> 
 @pytest.mark.proves("RP-25")
 def test_a_conversation_is_a_group_of_the_queue_and_an_event_is_told_from_its_copy() -> None:
     body = b'{"ticket_id": "c:1", "message_id": "m-1", "trigger": "new", "text": "hello"}'
-    outgoing = events.outgoing(event_message(inbound_event(body), NOW))
+    outgoing = events.build_outgoing(build_event_message(parse_webhook(body), NOW))
 
     assert (outgoing.group, outgoing.deduplication) == ("c:1", "evt:rp:c%3A1:m-1")
     assert "hello" not in outgoing.body
-    assert events.fifo and events.receives_max is not None
+    assert events.fifo and events.max_receives is not None
 
 
 def test_every_pattern_makes_an_operation_of_its_example() -> None:
-    made = [each.example() for each in patterns_in(patterns)]
+    made = [each.build_example() for each in collect_patterns(patterns)]
 
     assert len({each.pattern for each in made}) == len(made) >= 13
 
 
-# --- settings ----------------------------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-8")
@@ -261,7 +261,7 @@ def test_every_pattern_makes_an_operation_of_its_example() -> None:
 def test_lifetimes_have_the_defaults_of_the_document() -> None:
     settings = RichpanelSettings.load({})
 
-    assert (settings.idempotency_days, settings.state_kept_days, settings.audit_days) == (30, 90, 60)
+    assert (settings.idempotency_days, settings.state_retention_days, settings.audit_days) == (30, 90, 60)
     assert 7 <= settings.pending_flow_days <= 30 and settings.bucket_s == 300 and settings.audit
 
 
@@ -280,7 +280,7 @@ def test_every_setting_is_taken_from_the_environment() -> None:
         {"RP_MW_STATE_DAYS": "200", "RP_MW_STATE_DAYS_MAX": "45", "RP_MW_AUDIT": "off"}
     )
 
-    assert settings.state_kept_days == 45 and not settings.audit
+    assert settings.state_retention_days == 45 and not settings.audit
 
 
 @pytest.mark.proves("RP-23")
@@ -290,8 +290,8 @@ def test_a_number_out_of_its_range_is_refused(name: str, beyond: int) -> None:
     least, _, most = RANGES[name]
     text = str(least - 1 if beyond < 0 else most + 1)
 
-    with pytest.raises(SettingsError, match=variable_of(name)):
-        RichpanelSettings.load({variable_of(name): text})
+    with pytest.raises(SettingsError, match=get_variable_name(name)):
+        RichpanelSettings.load({get_variable_name(name): text})
 
 
 @pytest.mark.parametrize("variables", [{"RP_MW_AUDIT": "perhaps"}, {"RP_MW_AUDIT_DAYS": "sixty"}])

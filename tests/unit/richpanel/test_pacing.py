@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast.errors import RateLimited
-from richpanel.pacing import TRIES_MAX, Pacing, TooManyRequests
+from holdfast.core.errors import RateLimited
+from richpanel.integrations.rate_limits import MAX_ATTEMPTS, CallPacer, TooManyRequests
 
 
 def too_many(seconds: float = 0.01) -> TooManyRequests:
@@ -16,7 +16,7 @@ def too_many(seconds: float = 0.01) -> TooManyRequests:
 
 def test_after_a_429_nobody_calls_before_its_time_is_over() -> None:
     async def test() -> None:
-        loop, pacing = asyncio.get_running_loop(), Pacing()
+        loop, pacing = asyncio.get_running_loop(), CallPacer()
         refused_at: list[float] = []
         called_at: list[float] = []
 
@@ -27,7 +27,7 @@ def test_after_a_429_nobody_calls_before_its_time_is_over() -> None:
             called_at.append(loop.time())
             return "done"
 
-        assert await asyncio.gather(*(pacing.paced(call) for _ in range(5))) == ["done"] * 5
+        assert await asyncio.gather(*(pacing.call(call) for _ in range(5))) == ["done"] * 5
         # The first call was refused before the others had their turn: all of them come after its time.
         assert len(called_at) == 5
         assert min(called_at) - refused_at[0] >= 0.05
@@ -45,8 +45,8 @@ def test_a_call_that_is_refused_again_and_again_is_given_up() -> None:
 
         told: list[int] = []
         with pytest.raises(TooManyRequests):
-            await Pacing(refused=lambda: told.append(1)).paced(call)
-        assert len(tried) == len(told) == TRIES_MAX
+            await CallPacer(on_refused=lambda: told.append(1)).call(call)
+        assert len(tried) == len(told) == MAX_ATTEMPTS
 
     asyncio.run(test())
 
@@ -64,7 +64,7 @@ def test_a_full_budget_is_waited_for_and_calls_nobody() -> None:
         async def call() -> None:
             asked.append("call")
 
-        await Pacing(take).paced(call)
+        await CallPacer(take).call(call)
         assert asked == ["budget", "budget", "call"]
 
     asyncio.run(test())
@@ -76,6 +76,6 @@ def test_any_other_failure_is_raised_as_it_is() -> None:
             raise ValueError("other")
 
         with pytest.raises(ValueError, match="other"):
-            await Pacing().paced(call)
+            await CallPacer().call(call)
 
     asyncio.run(test())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from richpanel.settings import RANGES, SWITCHES, variable_of
+from richpanel.settings import RANGES, SWITCHES, get_variable_name
 from tests.docs import pages
 
 PAGE = pages.ROOT / "systems" / "richpanel" / "README.md"
@@ -16,10 +16,11 @@ def test_the_page_lists_every_setting_with_its_default_and_range() -> None:
     listed = {tuple(row[:3]) for row in cells("Settings") if row[0].startswith("RP_MW_")}
 
     numbers = {
-        (variable_of(name), str(usual), f"{least} to {most}") for name, (least, usual, most) in RANGES.items()
+        (get_variable_name(name), str(usual), f"{least} to {most}")
+        for name, (least, usual, most) in RANGES.items()
     }
     assert listed == numbers | {
-        (variable_of(name), "on" if usual else "off", "on, off") for name, usual in SWITCHES.items()
+        (get_variable_name(name), "on" if usual else "off", "on, off") for name, usual in SWITCHES.items()
     }
 
 
@@ -32,9 +33,17 @@ def test_the_page_answers_each_open_point_of_the_document() -> None:
 def test_the_page_names_every_file_of_the_system() -> None:
     named = {
         span.rstrip("/")
-        for row in pages.rows(pages.sections(PAGE, 2)["What is here"])
+        for row in pages.rows(pages.sections(PAGE, 2)["Layout"])
         for span in pages.code_spans(row[0])
     }
+    assert sorted(each for each in named if not (PAGE.parent / each).exists()) == []
 
-    there = {each.name for each in PAGE.parent.iterdir() if each.name not in ("README.md", "__pycache__")}
-    assert named == there - {"__init__.py", "py.typed"}
+    files = {
+        each.relative_to(PAGE.parent)
+        for each in PAGE.parent.rglob("*")
+        if each.is_file()
+        and each.suffix != ".pyc"
+        and each.name not in ("README.md", "__init__.py", "py.typed")
+    }
+    covered = {each for each in files if named & {str(each), *map(str, each.parents)}}
+    assert files - covered == set()

@@ -8,42 +8,42 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.errors import NotFound, PartyFailed, PartyRefused, RequestRefused
-from holdfast.web import serving
-from richpanel.parties import HelpDesk, OrderDesk, make_client
-from richpanel.sandbox import Faults, Sandbox, sandbox_app
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound, RequestRefused
+from holdfast.web import serve_in_thread
+from richpanel.demo.sandbox import Faults, Sandbox, build_sandbox_app
+from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client
 
 T = TypeVar("T")
 KEY = "key-of-the-test"
 
 
 def asked(
-    ask: Callable[[HelpDesk, OrderDesk], Awaitable[T]], faults: Faults | None = None, *, key: str = KEY
+    ask: Callable[[HelpDeskClient, ShopClient], Awaitable[T]], faults: Faults | None = None, *, key: str = KEY
 ) -> tuple[T, Sandbox]:
     """What `ask` gives, at a sandbox with one ticket and one order."""
     sandbox = Sandbox(key=KEY, faults=faults or Faults())
-    ticket = sandbox.desk.open("t 1:é", "email", {"email": "ada@example.com"})
-    sandbox.desk.hear(ticket, "Where is my order?", "m 1")
+    ticket = sandbox.desk.open_ticket("t 1:é", "email", {"email": "ada@example.com"})
+    sandbox.desk.add_customer_message(ticket, "Where is my order?", "m 1")
 
     async def run(url: str) -> T:
         async with make_client(url, key) as http:
-            return await ask(HelpDesk(http), OrderDesk(http))
+            return await ask(HelpDeskClient(http), ShopClient(http))
 
-    with serving(sandbox_app(sandbox)) as url:
+    with serve_in_thread(build_sandbox_app(sandbox)) as url:
         return asyncio.run(run(url)), sandbox
 
 
 def test_reads_a_message_whose_ids_hold_blanks_colons_and_accents() -> None:
-    message, _ = asked(lambda desk, shop: desk.message("t 1:é", "m 1"))
+    message, _ = asked(lambda desk, shop: desk.get_message("t 1:é", "m 1"))
     assert message["text"] == "Where is my order?"
 
 
 def test_an_effect_can_be_looked_up_by_its_reference() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> tuple[Any, Any]:
-        await desk.tag("t 1:é", "mw-routed", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201")
-        return await desk.done("t 1:é", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201"), await desk.done(
-            "t 1:é", "other"
-        )
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> tuple[Any, Any]:
+        await desk.add_tag("t 1:é", "mw-routed", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201")
+        return await desk.find_activity(
+            "t 1:é", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201"
+        ), await desk.find_activity("t 1:é", "other")
 
     (found, other), _ = asked(ask)
     assert found["value"] == "mw-routed"
@@ -51,7 +51,7 @@ def test_an_effect_can_be_looked_up_by_its_reference() -> None:
 
 
 def test_the_desk_has_no_idempotency_of_its_own() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> None:
         await desk.reply("t 1:é", "Hello", "r")
         await desk.reply("t 1:é", "Hello", "r")
 
@@ -61,8 +61,8 @@ def test_the_desk_has_no_idempotency_of_its_own() -> None:
 
 @pytest.mark.proves("RP-40")
 def test_too_many_requests_says_when_to_come_again_and_that_nothing_was_done() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
-        with pytest.raises(PartyFailed) as failed:
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             await desk.assign("t 1:é", "risk", "r")
         return failed.value
 
@@ -71,9 +71,9 @@ def test_too_many_requests_says_when_to_come_again_and_that_nothing_was_done() -
 
 
 def test_a_failure_after_the_effect_says_that_it_may_be_done() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
-        with pytest.raises(PartyFailed) as failed:
-            await desk.note("t 1:é", "Suggested answer", "r")
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await desk.add_note("t 1:é", "Suggested answer", "r")
         return failed.value
 
     failed, sandbox = asked(ask, Faults(failed_after=1.0))
@@ -82,9 +82,9 @@ def test_a_failure_after_the_effect_says_that_it_may_be_done() -> None:
 
 
 def test_a_failed_read_was_never_an_effect() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
-        with pytest.raises(PartyFailed) as failed:
-            await desk.ticket("t 1:é")
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await desk.get_ticket("t 1:é")
         return failed.value
 
     failed, _ = asked(ask, Faults(failed_before=1.0))
@@ -92,40 +92,40 @@ def test_a_failed_read_was_never_an_effect() -> None:
 
 
 def test_no_connection_means_that_nothing_was_asked() -> None:
-    async def ask() -> PartyFailed:
+    async def ask() -> ExternalServiceFailed:
         async with make_client("http://127.0.0.1:9", "") as http:
-            with pytest.raises(PartyFailed) as failed:
-                await HelpDesk(http).tag("t 1:é", "x", "r")
+            with pytest.raises(ExternalServiceFailed) as failed:
+                await HelpDeskClient(http).add_tag("t 1:é", "x", "r")
         return failed.value
 
     assert not asyncio.run(ask()).may_be_done
 
 
 def test_what_is_not_there_and_a_wrong_key_are_refused_for_good() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> None:
         with pytest.raises(NotFound):
-            await desk.ticket("unknown")
+            await desk.get_ticket("unknown")
 
     asked(ask)
 
-    async def ask_wrongly(desk: HelpDesk, shop: OrderDesk) -> None:
+    async def ask_wrongly(desk: HelpDeskClient, shop: ShopClient) -> None:
         with pytest.raises(RequestRefused):
-            await desk.ticket("t 1:é")
+            await desk.get_ticket("t 1:é")
 
     asked(ask_wrongly, key="another")
 
 
 def test_a_change_to_what_is_gone_is_refused_for_good_and_one_with_a_wrong_key_for_now() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
-        with pytest.raises(PartyRefused) as refused:
-            await desk.tag("unknown", "mw-routed", "r")
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> None:
+        with pytest.raises(ExternalServiceRefused) as refused:
+            await desk.add_tag("unknown", "mw-routed", "r")
         assert refused.value.code == "404"
 
     asked(ask)
 
-    async def ask_wrongly(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
-        with pytest.raises(PartyFailed) as failed:
-            await desk.tag("t 1:é", "mw-routed", "r")
+    async def ask_wrongly(desk: HelpDeskClient, shop: ShopClient) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await desk.add_tag("t 1:é", "mw-routed", "r")
         return failed.value
 
     failed, sandbox = asked(ask_wrongly, key="another")
@@ -133,11 +133,11 @@ def test_a_change_to_what_is_gone_is_refused_for_good_and_one_with_a_wrong_key_f
 
 
 def test_an_order_is_found_by_its_number_in_any_spelling() -> None:
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> tuple[Any, Any]:
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> tuple[Any, Any]:
         await desk.http.post(
             "/sandbox/orders", json={"number": "#W1001", "email": "ada@example.com", "status": "shipped"}
         )
-        return await shop.order("w1001"), await shop.order("#W9")
+        return await shop.get_order("w1001"), await shop.get_order("#W9")
 
     (found, missing), _ = asked(ask)
     assert found["status"] == "shipped"
@@ -147,7 +147,7 @@ def test_an_order_is_found_by_its_number_in_any_spelling() -> None:
 def test_the_same_seed_fails_the_same_calls() -> None:
     def drawn(seed: int) -> list[str]:
         faults = Faults(too_many=0.2, failed_before=0.2, failed_after=0.2, silent_after=0.2, seed=seed)
-        return [faults.drawn(0.0, changes=True) for _ in range(200)]
+        return [faults.draw(0.0, changes=True) for _ in range(200)]
 
     assert drawn(7) == drawn(7)
     assert set(drawn(7)) == {"none", "too_many", "failed_before", "failed_after", "silent_after"}
@@ -156,17 +156,17 @@ def test_the_same_seed_fails_the_same_calls() -> None:
 
 def test_the_budget_of_calls_is_full_until_the_window_has_moved_on() -> None:
     faults = Faults(calls_max=2, window_s=30)
-    assert [faults.drawn(now, changes=False) for now in (0, 1, 2, 31)] == ["none", "none", "too_many", "none"]
+    assert [faults.draw(now, changes=False) for now in (0, 1, 2, 31)] == ["none", "none", "too_many", "none"]
 
 
 @pytest.mark.parametrize("dots", [".", ".."])
 def test_dots_are_no_id_of_a_ticket_or_a_message(dots: str) -> None:
     """In an address they would be another place."""
 
-    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
+    async def ask(desk: HelpDeskClient, shop: ShopClient) -> None:
         with pytest.raises(NotFound):
-            await desk.message(dots, "messages")
+            await desk.get_message(dots, "messages")
         with pytest.raises(NotFound):
-            await desk.message("t 1:é", dots)
+            await desk.get_message("t 1:é", dots)
 
     asked(ask)

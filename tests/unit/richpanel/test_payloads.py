@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from holdfast.errors import InvalidRequest, MalformedRequest, RequestError
-from richpanel.payloads import BODY_BYTES_MAX, InboundEvent, event_message, inbound_event
+from holdfast.core.errors import InvalidRequest, MalformedRequest, RequestError
+from richpanel.domain.inbound_events import BODY_BYTES_MAX, InboundEvent, build_event_message, parse_webhook
 
 NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
 FULL: dict[str, Any] = {
@@ -30,14 +30,14 @@ FULL: dict[str, Any] = {
 
 
 def read(payload: Any, sender: str = "richpanel") -> InboundEvent:
-    return inbound_event(json.dumps(payload).encode(), sender)
+    return parse_webhook(json.dumps(payload).encode(), sender)
 
 
 def test_the_minimal_payload_of_the_http_target_is_enough() -> None:
     event = read({"ticket_id": "t-77", "ticket_url": "https://desk.example/t-77", "trigger": "new_message"})
 
     assert (event.conversation_id, event.message_id, event.text) == ("t-77", None, "")
-    assert event.key(NOW).is_fallback
+    assert event.build_key(NOW).is_fallback
 
 
 def test_the_fuller_payload_brings_the_message() -> None:
@@ -81,17 +81,17 @@ def test_a_member_that_cannot_be_is_refused_by_name_and_without_its_value(
 )
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedRequest):
-        inbound_event(body)
+        parse_webhook(body)
 
 
 def test_a_body_that_is_too_large_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="bytes"):
-        inbound_event(b" " * (BODY_BYTES_MAX + 1))
+        parse_webhook(b" " * (BODY_BYTES_MAX + 1))
 
 
 def test_an_unknown_sender_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="zendesk"):
-        inbound_event(b"{}", "nobody")
+        parse_webhook(b"{}", "nobody")
 
 
 JSON = st.recursive(
@@ -128,7 +128,7 @@ def test_the_hash_does_not_depend_on_the_order_of_members_or_on_white_space(
 ) -> None:
     body = json.dumps({name: FULL[name] for name in order}, indent=indent).encode()
 
-    event = inbound_event(body)
+    event = parse_webhook(body)
     assert (event.payload_sha256, event.payload_bytes) == (
         read(FULL).payload_sha256,
         read(FULL).payload_bytes,
@@ -155,13 +155,13 @@ def test_what_changes_while_a_message_is_on_its_way_does_not_change_its_hash() -
 @pytest.mark.proves("RP-37")
 def test_the_queue_is_given_ids_a_hash_and_a_size_and_no_text_or_address() -> None:
     event = read(FULL)
-    message = event_message(event, NOW)
+    message = build_event_message(event, NOW)
 
     sent = message.model_dump_json()
     for private in ("Where is", "48213", "ada", "example.com"):
         assert private not in sent
     assert message.payload_sha256 == event.payload_sha256
-    assert message.payload_bytes == len(event.normalised())
+    assert message.payload_bytes == len(event.encode_canonical())
     assert (message.event_id, message.message_key) == ("evt:rp:t-77:m-1", "m-1")
 
 
@@ -177,7 +177,7 @@ def test_the_queue_is_given_ids_a_hash_and_a_size_and_no_text_or_address() -> No
     ],
 )
 def test_of_a_trigger_the_queue_is_given_a_name_and_no_sentence(written: str, kept: str) -> None:
-    message = event_message(read(FULL | {"trigger": written, "channel": "Ada's phone"}), NOW)
+    message = build_event_message(read(FULL | {"trigger": written, "channel": "Ada's phone"}), NOW)
 
     assert (message.trigger, message.channel) == (kept, "unknown")
 
@@ -187,7 +187,7 @@ def test_of_a_trigger_the_queue_is_given_a_name_and_no_sentence(written: str, ke
     [("tag_added:mw-routed", True), ("mw-routed", True), ("bmw-club-form", False), ("x-mw-tag", False)],
 )
 def test_an_echo_is_known_by_the_beginning_of_a_tags_name(trigger: str, is_echo: bool) -> None:
-    assert event_message(read(FULL | {"trigger": trigger}), NOW).is_echo is is_echo
+    assert build_event_message(read(FULL | {"trigger": trigger}), NOW).is_echo is is_echo
 
 
 @pytest.mark.proves("RP-3")

@@ -9,33 +9,33 @@ from typing import Any
 import pytest
 
 from holdfast.ai import UNKNOWN, Classification
-from richpanel import archive
-from richpanel.hours import WorkingHours
-from richpanel.intents import Intent, intent_classifier
-from richpanel.keys import parsed
-from richpanel.model import ActionType, ConversationState, Mode, PendingFlow
-from richpanel.orders import Order, email_sha256, is_verified, order_number
-from richpanel.payloads import InboundEvent
-from richpanel.progress import customer_link, next_state
-from richpanel.routing import TEAMS, Team, risks
-from richpanel.rules import HANDED_OVER_TAG, Decision, Facts, decide
+from richpanel.domain.feature_flags import FeatureFlags, build_switches
+from richpanel.domain.idempotency_keys import parse_key
+from richpanel.domain.inbound_events import InboundEvent
+from richpanel.domain.intents import Intent, get_intent_classifier
+from richpanel.domain.orders import Order, find_order_number, hash_email, is_verified
+from richpanel.domain.routing import TEAMS, Team, find_risks
+from richpanel.domain.rules import HANDED_OVER_TAG, Decision, Facts, decide
+from richpanel.domain.state_updates import build_customer_link, build_next_state
+from richpanel.domain.templates import load_templates
+from richpanel.domain.working_hours import WorkingHours
+from richpanel.model import replay_archive
+from richpanel.model.entities import ActionType, ConversationState, Mode, PendingFlow
 from richpanel.settings import RANGES, RichpanelSettings
-from richpanel.switches import SwitchPosition, switched
-from richpanel.templates import templates
 
 # A Wednesday, in working hours.
 NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
-ON = SwitchPosition(safe_mode=False, automation_enabled=True, channels=frozenset({"email"}))
-OFF = SwitchPosition(safe_mode=False)
+ON = FeatureFlags(safe_mode=False, automation_enabled=True, channels=frozenset({"email"}))
+OFF = FeatureFlags(safe_mode=False)
 ADA = "ada@example.com"
-ORDER = Order("48213", email_sha256(ADA), "on its way", "It should arrive on Friday.")
+ORDER = Order("48213", hash_email(ADA), "on its way", "It should arrive on Friday.")
 
 
 def facts(
     text: str = "where is my order",
     label: str = Intent.order_status,
     confidence: float = 0.9,
-    switches: SwitchPosition = ON,
+    switches: FeatureFlags = ON,
     **more: Any,
 ) -> Facts:
     about = {"author", "tags", "trigger", "channel", "created_at", "customer_email", "message_id"}
@@ -62,10 +62,10 @@ def of_type(decision: Decision, kind: ActionType) -> list[str]:
 
 def after(given: Facts, **changes: Any) -> Facts:
     """The same conversation, after what was decided."""
-    return replace(given, state=next_state(given, decide(given)), **changes)
+    return replace(given, state=build_next_state(given, decide(given)), **changes)
 
 
-# --- routing -----------------------------------------------------------------------------------------------------
+# --- routing ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("intent", Intent)
@@ -77,11 +77,11 @@ def test_every_intent_has_a_team(intent: Intent) -> None:
 
 @pytest.mark.proves("RP-46")
 def test_without_any_switch_an_event_is_routed_and_nothing_else() -> None:
-    decision = decide(facts(switches=SwitchPosition.read(None, NOW)))
+    decision = decide(facts(switches=FeatureFlags.from_item(None, NOW)))
 
     assert decision.mode is Mode.route_only
     assert {action.type for action in decision.actions} == {ActionType.route, ActionType.tag}
-    assert decision.would == ()
+    assert decision.shadow_actions == ()
     assert "no switches are set, so safe mode is on" in decision.reasons
 
 
@@ -157,26 +157,26 @@ def test_where_an_agent_has_answered_a_person_has_taken_over() -> None:
     ("text", "trigger"),
     [("", "ticket_assigned"), ("anything", "tag_added:mw-routed")]
     + [
-        (each.filled(**dict.fromkeys(each.fields, "x y")), "reply")
-        for each in templates().values()
+        (each.fill(**dict.fromkeys(each.fields, "x y")), "reply")
+        for each in load_templates().values()
         if each.kind == "reply"
     ],
 )
 def test_what_we_did_under_an_agents_name_is_no_person(text: str, trigger: str) -> None:
     echo = after(facts(), event=facts(text, author="agent", trigger=trigger).event)
 
-    assert next_state(echo, decide(echo)).handed_over is False
+    assert build_next_state(echo, decide(echo)).handed_over is False
 
 
-@pytest.mark.parametrize("name", templates())
+@pytest.mark.parametrize("name", load_templates())
 def test_no_text_of_ours_is_taken_for_a_risk_by_its_words_or_by_the_classifier(name: str) -> None:
-    each = templates()[name]
-    said = each.filled(**dict.fromkeys(each.fields, "shipped"))
+    each = load_templates()[name]
+    said = each.fill(**dict.fromkeys(each.fields, "shipped"))
 
-    assert risks(said, intent_classifier().classify(said)) == frozenset()
+    assert find_risks(said, get_intent_classifier().classify(said)) == frozenset()
 
 
-# --- automation --------------------------------------------------------------------------------------------------
+# --- automation ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,11 @@ def test_no_text_of_ours_is_taken_for_a_risk_by_its_words_or_by_the_classifier(n
         (replace(ON, safe_mode=True), "safe mode is on"),
         (replace(ON, automation_enabled=False), "automation is switched off"),
         (replace(ON, channels=frozenset({"chat"})), "not rolled out on email"),
-        (SwitchPosition.unreadable(), "could not be read"),
+        (FeatureFlags.build_unreadable(), "could not be read"),
     ],
 )
 @pytest.mark.proves("RP-X18")
-def test_automation_needs_every_switch(switches: SwitchPosition, why: str) -> None:
+def test_automation_needs_every_switch(switches: FeatureFlags, why: str) -> None:
     decision = decide(facts(switches=switches))
 
     assert of_type(decision, ActionType.auto_reply) == []
@@ -199,15 +199,15 @@ def test_automation_needs_every_switch(switches: SwitchPosition, why: str) -> No
 def test_shadow_mode_records_what_it_would_have_done_and_routes() -> None:
     decision = decide(facts(switches=replace(OFF, shadow=True)))
 
-    assert [action.target for action in decision.would] == ["ask_order_number"]
+    assert [action.target for action in decision.shadow_actions] == ["ask_order_number"]
     assert of_type(decision, ActionType.auto_reply) == [] and of_type(decision, ActionType.route) == [
         Team.orders
     ]
-    assert next_state(facts(), decision).replies == {}
+    assert build_next_state(facts(), decision).replies == {}
 
 
 def test_safe_mode_is_stronger_than_shadow_mode() -> None:
-    assert decide(facts(switches=replace(ON, safe_mode=True, shadow=True))).would == ()
+    assert decide(facts(switches=replace(ON, safe_mode=True, shadow=True))).shadow_actions == ()
 
 
 def test_an_order_is_spoken_of_when_number_and_address_match() -> None:
@@ -279,11 +279,11 @@ def test_after_the_last_answer_a_question_brings_a_person_and_no_silence() -> No
 def test_a_bare_number_answers_the_question_and_nothing_else() -> None:
     asked = after(facts(), event=facts("it's 48213").event, order=ORDER)
 
-    assert asked.number == "48213"
+    assert asked.order_number == "48213"
     assert of_type(
         decide(replace(asked, classification=Classification(UNKNOWN, 0.2))), ActionType.auto_reply
     ) == ["order_status"]
-    assert facts("it's 48213").number is None
+    assert facts("it's 48213").order_number is None
 
 
 @pytest.mark.proves("RP-23")
@@ -295,8 +295,8 @@ def test_a_question_that_is_too_old_is_forgotten_and_holds_no_number() -> None:
 
     later = replace(asked, now=asked.state.pending_flow.expires_at)
     assert timedelta(days=7) <= later.now - NOW <= timedelta(days=30)
-    assert not later.awaits_number and later.attempts == 0
-    assert next_state(replace(later, switches=OFF), decide(replace(later, switches=OFF))).pending_flow is None
+    assert not later.is_awaiting_number and later.order_number_attempts == 0
+    assert build_next_state(replace(later, flags=OFF), decide(replace(later, flags=OFF))).pending_flow is None
 
 
 def test_out_of_hours_the_hand_over_says_when_people_are_back() -> None:
@@ -339,7 +339,7 @@ def test_an_event_older_than_the_last_is_routed_and_triggers_nothing() -> None:
     decision = decide(late)
     assert of_type(decision, ActionType.route) == [Team.orders] and decision.mode is Mode.route_only
     assert of_type(decision, ActionType.auto_reply) == []
-    assert next_state(late, decision).last_event_created_at == NOW
+    assert build_next_state(late, decision).last_event_created_at == NOW
 
 
 @pytest.mark.parametrize("intent", [Intent.human_request, Intent.complaint])
@@ -352,7 +352,7 @@ def test_the_agent_is_given_a_suggestion_that_the_customer_does_not_see() -> Non
     decision = decide(facts("do you ship to Norway", Intent.shipping_policy))
 
     (note,) = [action for action in decision.actions if action.type is ActionType.suggest]
-    assert templates()[note.target].kind == "note" and note.text
+    assert load_templates()[note.target].kind == "note" and note.text
     assert of_type(decision, ActionType.auto_reply) == []
 
 
@@ -363,17 +363,17 @@ def test_each_action_has_a_key_of_its_own_and_the_same_one_every_time() -> None:
 
     assert len(set(keys)) == len(keys) == 4
     assert keys == [action.key for action in decide(given).actions]
-    assert {parsed(key).components[-1] for key in keys} == {"m-1"}
+    assert {parse_key(key).components[-1] for key in keys} == {"m-1"}
 
 
-# --- the state ---------------------------------------------------------------------------------------------------
+# --- the state ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-3")
 @pytest.mark.proves("RP-21")
 def test_the_state_keeps_what_was_decided_and_nothing_personal() -> None:
     given = facts(f"where is order #48213? {ADA}", order=ORDER, created_at=NOW)
-    state = next_state(given, decide(given))
+    state = build_next_state(given, decide(given))
 
     assert (state.last_intent, state.last_routed_team) == ("order_status", "orders")
     assert (state.last_processed_message_id, state.last_processed_at) == ("m-1", NOW)
@@ -384,15 +384,16 @@ def test_the_state_keeps_what_was_decided_and_nothing_personal() -> None:
 
 def test_who_wrote_is_known_by_a_hash_for_longer_than_anything_that_is_found_by_it() -> None:
     given = facts(settings=RichpanelSettings(state_days=1, audit_days=200))
-    link = customer_link(given)
+    link = build_customer_link(given)
 
     assert link is not None
     item = link.entity.to_item()
-    assert (item["conversation_id"], item["customer_hash"]) == ("c-1", email_sha256(" ADA@example.com"))
+    assert (item["conversation_id"], item["customer_hash"]) == ("c-1", hash_email(" ADA@example.com"))
     assert "ada" not in str(item).lower() and item["expires_at"] == (NOW + timedelta(days=201)).timestamp()
-    assert RANGES["idempotency_days"][0] > archive.LIFETIME_DAYS
+    assert RANGES["idempotency_days"][0] > replay_archive.LIFETIME_DAYS
     assert (
-        customer_link(facts(customer_email=" ")) is None and customer_link(facts(customer_email=None)) is None
+        build_customer_link(facts(customer_email=" ")) is None
+        and build_customer_link(facts(customer_email=None)) is None
     )
 
 
@@ -401,19 +402,19 @@ def test_an_attempt_that_keeps_to_a_plan_without_actions_leaves_the_team_as_it_w
     assert routed.state is not None and routed.state.last_routed_team == Team.orders
     kept_to = replace(decide(facts("do you ship to Norway", Intent.shipping_policy)), actions=())
 
-    assert next_state(routed, kept_to).last_routed_team == Team.orders
+    assert build_next_state(routed, kept_to).last_routed_team == Team.orders
 
 
 def test_switches_that_nobody_renewed_say_safe_mode() -> None:
-    item = switched(
+    item = build_switches(
         safe_mode=False, automation_enabled=True, channels=frozenset({"email"}), by="ops", now=NOW
     )
 
-    assert SwitchPosition.read(item, NOW).held_back("email") is None
-    assert SwitchPosition.read(item, item.expires_at).safe_mode
+    assert FeatureFlags.from_item(item, NOW).get_block_reason("email") is None
+    assert FeatureFlags.from_item(item, item.expires_at).safe_mode
 
 
-# --- order numbers -----------------------------------------------------------------------------------------------
+# --- order numbers ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -439,7 +440,7 @@ def test_switches_that_nobody_renewed_say_safe_mode() -> None:
     ],
 )
 def test_an_order_number_is_one_that_is_called_so(text: str, number: str | None) -> None:
-    assert order_number(text) == number
+    assert find_order_number(text) == number
 
 
 @pytest.mark.parametrize(
@@ -456,7 +457,7 @@ def test_an_order_number_is_one_that_is_called_so(text: str, number: str | None)
     ],
 )
 def test_where_one_is_expected_a_bare_number_is_one(text: str, number: str | None) -> None:
-    assert order_number(text, expected=True) == number
+    assert find_order_number(text, allow_bare=True) == number
 
 
 def test_the_order_number_that_was_asked_for_leaves_the_conversation_with_its_team() -> None:
@@ -468,7 +469,7 @@ def test_the_order_number_that_was_asked_for_leaves_the_conversation_with_its_te
     assert at_risk.actions[0].target == "risk"
 
 
-# --- addresses ---------------------------------------------------------------------------------------------------
+# --- addresses ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -488,7 +489,7 @@ def test_the_order_number_that_was_asked_for_leaves_the_conversation_with_its_te
     ],
 )
 def test_an_order_is_not_spoken_of_to_an_address_that_only_looks_like_it(ordered: str, wrote: str) -> None:
-    order = replace(ORDER, email_sha256=email_sha256(ordered))
+    order = replace(ORDER, email_sha256=hash_email(ordered))
 
     assert not is_verified(order, "48213", wrote)
 
@@ -502,4 +503,4 @@ def test_an_order_is_not_spoken_of_to_an_address_that_only_looks_like_it(ordered
     ],
 )
 def test_an_address_is_known_in_each_of_its_spellings(ordered: str, wrote: str) -> None:
-    assert is_verified(replace(ORDER, email_sha256=email_sha256(ordered)), "48213", wrote)
+    assert is_verified(replace(ORDER, email_sha256=hash_email(ordered)), "48213", wrote)

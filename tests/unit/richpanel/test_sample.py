@@ -10,17 +10,18 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Scan, Stores, open_stores, stores_in_memory
-from holdfast.errors import InvalidRequest
+from holdfast import Scan, Stores, open_memory_stores, open_stores
+from holdfast.config.settings import Settings
+from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import scan_files
-from holdfast.reports.design_check import check_design
-from holdfast.settings import Settings
-from richpanel import SYSTEM, patterns
-from richpanel.explaining import why
-from richpanel.intents import examples
-from richpanel.model import ActionAudit, ConversationState, IdempotencyRecord
-from richpanel.sample import CONVERSATIONS, sample
-from richpanel.switches import SwitchPosition
+from holdfast.reports.design.design_check import check_design
+from richpanel.api.explain import explain_routing
+from richpanel.demo.sample import CONVERSATIONS, load_sample
+from richpanel.domain.feature_flags import FeatureFlags
+from richpanel.domain.intents import load_examples
+from richpanel.model import patterns
+from richpanel.model.entities import ActionAudit, ConversationState, IdempotencyRecord
+from richpanel.system import SYSTEM
 
 R = TypeVar("R")
 SMALL = 0.05
@@ -36,7 +37,7 @@ class Standing:
 
 def in_memory(play: Callable[[Stores], Awaitable[R]]) -> R:
     async def played() -> R:
-        async with stores_in_memory(SYSTEM, clock=Standing()) as stores:
+        async with open_memory_stores(SYSTEM, clock=Standing()) as stores:
             return await play(stores)
 
     return asyncio.run(played())
@@ -50,7 +51,7 @@ async def everything(stores: Stores) -> list[dict[str, Any]]:
 
 def test_the_sample_is_the_same_on_every_run() -> None:
     async def play(stores: Stores) -> list[dict[str, Any]]:
-        await sample(stores, scale=SMALL)
+        await load_sample(stores, scale=SMALL)
         return await everything(stores)
 
     first = in_memory(play)
@@ -65,13 +66,13 @@ def test_a_larger_sample_has_the_conversations_of_the_smaller_and_a_second_run_w
     None
 ):
     async def small(stores: Stores) -> list[dict[str, Any]]:
-        await sample(stores, scale=SMALL)
+        await load_sample(stores, scale=SMALL)
         return await everything(stores)
 
     async def grown(stores: Stores) -> tuple[list[dict[str, Any]], int]:
-        await sample(stores, scale=SMALL)
-        await sample(stores, scale=2 * SMALL)
-        return await everything(stores), await sample(stores, scale=2 * SMALL)
+        await load_sample(stores, scale=SMALL)
+        await load_sample(stores, scale=2 * SMALL)
+        return await everything(stores), await load_sample(stores, scale=2 * SMALL)
 
     less = in_memory(small)
     more, again = in_memory(grown)
@@ -82,7 +83,7 @@ def test_a_larger_sample_has_the_conversations_of_the_smaller_and_a_second_run_w
 
 def test_nothing_in_the_sample_is_of_the_future_or_has_ended() -> None:
     async def play(stores: Stores) -> tuple[list[dict[str, Any]], float]:
-        await sample(stores, scale=SMALL)
+        await load_sample(stores, scale=SMALL)
         return await everything(stores), stores.clock.now()
 
     found, now = in_memory(play)
@@ -93,9 +94,9 @@ def test_nothing_in_the_sample_is_of_the_future_or_has_ended() -> None:
 
 
 def test_the_sample_turns_no_switch() -> None:
-    async def play(stores: Stores) -> SwitchPosition:
-        await sample(stores, scale=SMALL)
-        return SwitchPosition.read(
+    async def play(stores: Stores) -> FeatureFlags:
+        await load_sample(stores, scale=SMALL)
+        return FeatureFlags.from_item(
             await stores.run(patterns.read_switches()), datetime.fromtimestamp(stores.clock.now(), UTC)
         )
 
@@ -105,12 +106,12 @@ def test_the_sample_turns_no_switch() -> None:
 @pytest.mark.proves("RP-31")
 def test_the_sample_explains_each_of_its_conversations() -> None:
     async def play(stores: Stores) -> list[str]:
-        await sample(stores, scale=SMALL)
+        await load_sample(stores, scale=SMALL)
         view = stores.for_component("api")
         return [
             line
             for number in range(1, round(CONVERSATIONS * SMALL) + 1)
-            for line in (await why(view, f"c-{number}")).lines
+            for line in (await explain_routing(view, f"c-{number}")).lines
         ]
 
     lines = in_memory(play)
@@ -127,16 +128,16 @@ def test_no_text_of_the_sample_is_kept(tmp_path: Path) -> None:
 
     async def written() -> None:
         async with open_stores(SYSTEM, settings) as stores:
-            await sample(stores, scale=SMALL)
+            await load_sample(stores, scale=SMALL)
 
     asyncio.run(written())
-    long_enough = [each.text for each in examples() if len(each.text) > 20]
+    long_enough = [each.text for each in load_examples() if len(each.text) > 20]
     assert scan_files([tmp_path], needles=long_enough) == []
 
 
 def test_a_scale_that_is_not_above_zero_is_refused() -> None:
     async def play(stores: Stores) -> int:
-        return await sample(stores, scale=0)
+        return await load_sample(stores, scale=0)
 
     with pytest.raises(InvalidRequest, match="above 0"):
         in_memory(play)

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from holdfast.cli.stories.systems import tell
-from richpanel import SYSTEM, acting
-from richpanel.parties import HelpDesk
+from holdfast.cli.stories.system_stories import run_story
+from richpanel.integrations.clients import HelpDeskClient
+from richpanel.system import SYSTEM
+from richpanel.workers import actions
 
 
 def told() -> str:
     said = io.StringIO()
     # The sample data stands beside what is told, and changes none of it.
-    tell(replace(SYSTEM, sample=None), Console(file=said, width=400))
+    run_story(replace(SYSTEM, sample=None), Console(file=said, width=400))
     return said.getvalue()
 
 
@@ -34,21 +35,21 @@ def test_the_story_tells_a_day_on_which_everything_happens_once_and_leaves_all_a
     text = told()
 
     for sentence in (
-        "5 customers write. Their webhooks come 13 times.",
+        "5 customers write. The help desk sends their webhooks 13 times.",
         "→ risk, fraud_report (at risk: fraud_suspected)",
         "The help desk's ledger has 12 effects, and none twice.",
-        "the records have not: it is dropped",
+        "The idempotency record drops it.",
         "what would have been sent: ask_order_number. The customer got nothing.",
         "we: Hello, your order ending in 8156 is now: on its way",
         "we: Hello, we could not match that number to an order of yours.",
         "the same question is only routed",
-        "the next question is routed, and no more",
+        "the next question is only routed",
         "assigned once, tagged once",
         "the same ones, each once",
         "did auto_reply → order_status, because",
         "14 events processed; 1 duplicate dropped",
         "rp_mw_audit_actions: 60 days",
-        "nothing found. A line that was planted is found.",
+        "nothing found. The scan finds a planted line.",
         "An event took",
     ):
         assert sentence in text, f"{sentence!r} is not in:\n{text}"
@@ -60,16 +61,18 @@ def test_the_story_does_not_get_past_an_effect_that_happened_twice(monkeypatch: 
     async def finds_nothing(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(HelpDesk, "done", finds_nothing)
+    monkeypatch.setattr(HelpDeskClient, "find_activity", finds_nothing)
 
-    with pytest.raises(AssertionError, match="Not as it should be"):
+    with pytest.raises(AssertionError, match="Unexpected result"):
         told()
 
 
 def test_the_story_does_not_get_past_a_customers_word_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    as_it_is = acting.told
+    as_it_is = actions.build_audit_payload
     monkeypatch.setattr(
-        acting, "told", lambda facts, *more: {**as_it_is(facts, *more), "text": facts.event.text}
+        actions,
+        "build_audit_payload",
+        lambda facts, *more: {**as_it_is(facts, *more), "text": facts.event.text},
     )
 
     with pytest.raises(AssertionError, match="needle"):

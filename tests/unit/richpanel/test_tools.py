@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import pytest
 from mcp import Client
 
-from holdfast import Stores, prepare, stores_in_memory
-from holdfast.errors import ComponentRefused
-from holdfast.mcp import make_server
-from richpanel import SYSTEM, patterns
-from richpanel.model import ConversationState, PendingFlow
-from richpanel.sample import sample
+from holdfast import Stores, open_memory_stores, provision
+from holdfast.core.errors import ComponentRefused
+from holdfast.mcp import build_server
+from richpanel.demo.sample import load_sample
+from richpanel.model import patterns
+from richpanel.model.entities import ConversationState, PendingFlow
+from richpanel.system import SYSTEM
 from tests.unit.mcp.calling import answer, refusal
 
 R = TypeVar("R")
@@ -23,10 +24,10 @@ R = TypeVar("R")
 
 def as_agent(play: Callable[[Client, Stores], Awaitable[R]]) -> R:
     async def played() -> R:
-        async with stores_in_memory(SYSTEM) as stores:
-            await prepare(stores, SYSTEM)
-            await sample(stores, scale=0.01)
-            async with Client(make_server([stores])) as client:
+        async with open_memory_stores(SYSTEM) as stores:
+            await provision(stores, SYSTEM)
+            await load_sample(stores, scale=0.01)
+            async with Client(build_server([stores])) as client:
                 return await play(client, stores)
 
     return asyncio.run(played())
@@ -84,8 +85,8 @@ def test_what_is_not_known_is_said_so() -> None:
         )
 
     why, state = as_agent(play)
-    assert "The audit knows nothing of nobody" in why
-    assert "Nothing is known of the conversation nobody" in state
+    assert "The audit has no entry for nobody" in why
+    assert "Unknown conversation nobody" in state
 
 
 def test_an_agent_is_offered_reads_alone_and_may_turn_no_switch() -> None:
@@ -96,4 +97,4 @@ def test_an_agent_is_offered_reads_alone_and_may_turn_no_switch() -> None:
         return offered
 
     assert as_agent(play) == {"why", "conversation", "action_audit_between"}
-    assert not SYSTEM.component("agent").writes
+    assert not SYSTEM.get_component("agent").writes

@@ -17,7 +17,7 @@ from holdfast import (
     ChangeVisibility,
     Component,
     Consumer,
-    DeleteReceived,
+    DeleteMessages,
     Entity,
     Explanation,
     Get,
@@ -26,17 +26,17 @@ from holdfast import (
     Queue,
     Rate,
     Receive,
-    Received,
+    ReceivedMessage,
     Schedule,
     Send,
     Stores,
     System,
     Table,
     attr,
+    collect_patterns,
     pattern,
-    patterns_in,
 )
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 from holdfast.operations.queues import Incoming
 
 LETTER = Rate(per="letter")
@@ -48,12 +48,12 @@ class Letter(BaseModel):
 
 
 letters = Queue(
-    "letters", Letter, fifo=True, group=lambda m: m.address, deduplication=lambda m: m.id, receives_max=3
+    "letters", Letter, fifo=True, group=lambda m: m.address, deduplication=lambda m: m.id, max_receives=3
 )
-parcels = Queue("parcels", Letter, visibility_s=30, receives_max=2)
+parcels = Queue("parcels", Letter, visibility_s=30, max_receives=2)
 deliveries = Table("Deliveries", partition="letterId")
 
-RECEIVED: Received[Letter] = Received(
+RECEIVED: ReceivedMessage[Letter] = ReceivedMessage(
     "letters", Letter, Incoming(id="m-1", receipt="r-1", body='{"id":"l-1"}', sent_at=0.0, receives=1)
 )
 
@@ -75,13 +75,13 @@ def take(count: int, wait_s: float) -> Receive[Letter]:
 
 
 @pattern("P3", "A letter is done", rate=LETTER, example=(RECEIVED,))
-def done(received: Received[Letter]) -> DeleteReceived[Letter]:
+def done(received: ReceivedMessage[Letter]) -> DeleteMessages[Letter]:
     return letters.delete(received)
 
 
 @pattern("P4", "Hold a letter", rate=LETTER, example=(RECEIVED, 30.0))
-def hold(received: Received[Letter], seconds: float) -> ChangeVisibility[Letter]:
-    return letters.hold(received, seconds=seconds)
+def hold(received: ReceivedMessage[Letter], seconds: float) -> ChangeVisibility[Letter]:
+    return letters.change_visibility(received, seconds=seconds)
 
 
 @pattern("P5", "Hand in a parcel", rate=LETTER, example=(Letter(id="l-1"),))
@@ -95,13 +95,13 @@ def take_parcels(count: int, wait_s: float) -> Receive[Letter]:
 
 
 @pattern("P7", "A parcel is done", rate=LETTER, example=(RECEIVED,))
-def parcel_done(received: Received[Letter]) -> DeleteReceived[Letter]:
+def parcel_done(received: ReceivedMessage[Letter]) -> DeleteMessages[Letter]:
     return parcels.delete(received)
 
 
 @pattern("P8", "Hold a parcel", rate=LETTER, example=(RECEIVED, 30.0))
-def hold_parcel(received: Received[Letter], seconds: float) -> ChangeVisibility[Letter]:
-    return parcels.hold(received, seconds=seconds)
+def hold_parcel(received: ReceivedMessage[Letter], seconds: float) -> ChangeVisibility[Letter]:
+    return parcels.change_visibility(received, seconds=seconds)
 
 
 @pattern("P9", "Write a delivery down", rate=LETTER, example=("l-1",))
@@ -139,8 +139,8 @@ def desk_routes(stores: Stores) -> APIRouter:
 
 
 @asynccontextmanager
-async def delivering(stores: Stores) -> AsyncIterator[Callable[[Received[Letter]], Awaitable[None]]]:
-    async def handle(received: Received[Letter]) -> None:
+async def delivering(stores: Stores) -> AsyncIterator[Callable[[ReceivedMessage[Letter]], Awaitable[None]]]:
+    async def handle(received: ReceivedMessage[Letter]) -> None:
         await stores.run(deliver(received.message.id))
         stores.count("letters_delivered")
 
@@ -172,7 +172,9 @@ def railway(clock: Any) -> FastAPI:
 CARRIER = Component(
     "carrier",
     writes=(take, done, hold, deliver),
-    consumers=(Consumer(letters, delivering, receive=take, delete=done, hold=hold, pause_s=0),),
+    consumers=(
+        Consumer(letters, delivering, receive=take, delete=done, extend_visibility=hold, retry_delay_s=0),
+    ),
     schedules=(Schedule("sweep", 60, sweep),),
 )
 
@@ -181,7 +183,7 @@ SYSTEM = System(
     "Letters and where they went",
     tables=[deliveries],
     queues=[letters, parcels],
-    patterns=patterns_in(sys.modules[__name__]),
+    patterns=collect_patterns(sys.modules[__name__]),
     components=[
         Component("api", writes=(post,)),
         Component("desk", reads=(delivery,), routes=desk_routes),
@@ -196,8 +198,8 @@ SYSTEM = System(
 
 
 @asynccontextmanager
-async def lacking_a_key(_: Stores) -> AsyncIterator[Callable[[Received[Letter]], Awaitable[None]]]:
-    async def handle(received: Received[Letter]) -> None:
+async def lacking_a_key(_: Stores) -> AsyncIterator[Callable[[ReceivedMessage[Letter]], Awaitable[None]]]:
+    async def handle(received: ReceivedMessage[Letter]) -> None:
         raise AssertionError(f"{received.id} was handled without {key}")
 
     key = os.environ["POST_OFFICE_KEY"]
@@ -208,7 +210,7 @@ async def lacking_a_key(_: Stores) -> AsyncIterator[Callable[[Received[Letter]],
 UNSET = replace(
     SYSTEM,
     components=[
-        replace(CARRIER, consumers=(replace(CARRIER.consumers[0], handling=lacking_a_key),))
+        replace(CARRIER, consumers=(replace(CARRIER.consumers[0], open_handler=lacking_a_key),))
         if each is CARRIER
         else each
         for each in SYSTEM.components

@@ -8,25 +8,33 @@ from typing import Any
 
 import pytest
 
-from holdfast import Counted, Queue, Stores, create_queues, prepare, queue_reports, stores_in_memory
-from holdfast.errors import AccessRefused, InvalidRequest
+from holdfast import (
+    Measurement,
+    Queue,
+    Stores,
+    create_queues,
+    get_queue_reports,
+    open_memory_stores,
+    provision,
+)
+from holdfast.core.errors import AccessRefused, InvalidRequest
 from holdfast.operations.queues import CreateQueue, DescribeQueue, ListQueues
 from holdfast.runtime.engines import Engines
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.telemetry.metrics import Metrics
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
 
 
 def test_tables_queues_and_dead_letters_are_made_and_may_be_made_again() -> None:
     async def story() -> tuple[str, ...]:
-        async with stores_in_memory(SYSTEM) as stores:
-            assert await prepare(stores, SYSTEM) == {}
+        async with open_memory_stores(SYSTEM) as stores:
+            assert await provision(stores, SYSTEM) == {}
             await stores.run(office.post(Letter(id="A1")))
-            assert await prepare(stores, SYSTEM) == {}
-            [report, _] = await queue_reports(stores, SYSTEM.queues)
+            assert await provision(stores, SYSTEM) == {}
+            [report, _] = await get_queue_reports(stores, SYSTEM.queues)
             assert report.waiting.visible == 1
             assert await stores.run(office.delivery("l-1")) is None
-            names: tuple[str, ...] = await stores.engines.of("queues").run(ListQueues())
+            names: tuple[str, ...] = await stores.engines.get("queues").run(ListQueues())
             return names
 
     assert sorted(asyncio.run(story())) == ["letters-dead.fifo", "letters.fifo", "parcels", "parcels-dead"]
@@ -34,12 +42,12 @@ def test_tables_queues_and_dead_letters_are_made_and_may_be_made_again() -> None
 
 def test_a_queue_that_is_declared_otherwise_by_now_is_changed_and_keeps_its_messages() -> None:
     async def story() -> tuple[int, int]:
-        slower = Queue("parcels", Letter, visibility_s=90, receives_max=2)
-        async with stores_in_memory(SYSTEM) as stores:
-            await prepare(stores, SYSTEM)
+        slower = Queue("parcels", Letter, visibility_s=90, max_receives=2)
+        async with open_memory_stores(SYSTEM) as stores:
+            await provision(stores, SYSTEM)
             await stores.run(office.hand_in(Letter(id="p1")))
             await create_queues(stores, [slower])
-            found = await stores.engines.of("queues").run(DescribeQueue("parcels"))
+            found = await stores.engines.get("queues").run(DescribeQueue("parcels"))
             return found.definition.visibility_s, found.visible
 
     assert asyncio.run(story()) == (90, 1)
@@ -62,20 +70,20 @@ class MayNotCreate:
 
 def test_a_queue_that_the_process_may_not_make_is_taken_as_it_is_and_told() -> None:
     async def story() -> list[str]:
-        async with stores_in_memory(SYSTEM) as stores:
-            await prepare(stores, SYSTEM)
-            guarded = MayNotCreate(stores.engines.of("queues"))
+        async with open_memory_stores(SYSTEM) as stores:
+            await provision(stores, SYSTEM)
+            guarded = MayNotCreate(stores.engines.get("queues"))
             view = Stores(stores.tables, system=SYSTEM, engines=Engines({"queues": lambda: guarded}))
-            return sorted(await prepare(view, SYSTEM))
+            return sorted(await provision(view, SYSTEM))
 
     assert asyncio.run(story()) == ["queue letters.fifo", "queue parcels"]
 
 
 def test_a_queue_that_is_absent_and_that_the_process_may_not_make_is_refused() -> None:
     async def story() -> None:
-        async with stores_in_memory(SYSTEM) as stores:
-            guarded = MayNotCreate(stores.engines.of("queues"))
-            await prepare(Stores(stores.tables, engines=Engines({"queues": lambda: guarded})), SYSTEM)
+        async with open_memory_stores(SYSTEM) as stores:
+            guarded = MayNotCreate(stores.engines.get("queues"))
+            await provision(Stores(stores.tables, engines=Engines({"queues": lambda: guarded})), SYSTEM)
 
     with pytest.raises(AccessRefused, match="sqs:CreateQueue"):
         asyncio.run(story())
@@ -83,10 +91,10 @@ def test_a_queue_that_is_absent_and_that_the_process_may_not_make_is_refused() -
 
 def test_the_environment_is_in_the_names_of_the_queues() -> None:
     async def story() -> list[str]:
-        async with stores_in_memory(SYSTEM) as stores:
+        async with open_memory_stores(SYSTEM) as stores:
             stores.environment = "test"
-            await prepare(stores, SYSTEM)
-            return [each.physical for each in await queue_reports(stores, SYSTEM.queues)]
+            await provision(stores, SYSTEM)
+            return [each.physical for each in await get_queue_reports(stores, SYSTEM.queues)]
 
     assert asyncio.run(story()) == ["letters-test.fifo", "parcels-test"]
 
@@ -96,20 +104,20 @@ def test_the_environment_is_in_the_names_of_the_queues() -> None:
 
 def test_the_metrics_tell_how_each_queue_stands() -> None:
     async def story() -> tuple[str, list[float]]:
-        async with stores_in_memory(SYSTEM) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM) as stores:
+            await provision(stores, SYSTEM)
             metrics = Metrics(stores)
             for id in ("A1", "A2"):
                 await stores.run(office.post(Letter(id=id)))
             await stores.run(office.take(1, 0.0))
-            await metrics.look_at_queues()
+            await metrics.refresh_queues()
             names = (
                 "ApproximateNumberOfMessagesVisible",
                 "ApproximateNumberOfMessagesNotVisible",
                 "DeadLetters",
             )
             values = [metrics.value(name, QueueName="letters.fifo") for name in names]
-            return metrics.text(), values
+            return metrics.render(), values
 
     text, values = asyncio.run(story())
     assert values == [1, 1, 0]
@@ -121,14 +129,14 @@ def test_the_metrics_tell_how_each_queue_stands() -> None:
 
 def test_dead_letters_are_counted_to_the_queue_that_they_come_from() -> None:
     async def story() -> float:
-        async with stores_in_memory(SYSTEM) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM) as stores:
+            await provision(stores, SYSTEM)
             metrics = Metrics(stores)
             await stores.run(office.hand_in(Letter(id="p1")))
             for _ in range(3):
                 for received in await stores.run(office.take_parcels(1, 0.0)):
                     await stores.run(office.hold_parcel(received, 0))
-            await metrics.look_at_queues()
+            await metrics.refresh_queues()
             return metrics.value("DeadLetters", QueueName="parcels")
 
     assert asyncio.run(story()) == 1
@@ -136,12 +144,12 @@ def test_dead_letters_are_counted_to_the_queue_that_they_come_from() -> None:
 
 def test_what_a_system_counts_and_measures_is_at_the_metrics_from_every_component() -> None:
     async def story() -> tuple[str, float]:
-        async with stores_in_memory(SYSTEM) as stores:
+        async with open_memory_stores(SYSTEM) as stores:
             metrics = Metrics(stores)
             stores.for_component("carrier").count("duplicates_dropped", queue="letters")
             stores.count("duplicates_dropped", 2, queue="letters")
             stores.measure("seconds_to_route", 0.3)
-            return metrics.text(), metrics.value("seconds_to_route")
+            return metrics.render(), metrics.value("seconds_to_route")
 
     text, measured = asyncio.run(story())
     assert 'duplicates_dropped_total{queue="letters"} 3.0' in text
@@ -150,20 +158,20 @@ def test_what_a_system_counts_and_measures_is_at_the_metrics_from_every_componen
 
 
 def test_who_listens_is_told_of_each_count_without_any_metrics() -> None:
-    async def story() -> list[Counted]:
-        heard: list[Counted] = []
-        async with stores_in_memory(SYSTEM) as stores:
-            stores.counting.listen(heard.append)
+    async def story() -> list[Measurement]:
+        heard: list[Measurement] = []
+        async with open_memory_stores(SYSTEM) as stores:
+            stores.measurements.subscribe(heard.append)
             stores.for_component("carrier").count("sweeps", by="hand")
         return heard
 
-    assert asyncio.run(story()) == [Counted("sweeps", 1, {"by": "hand"})]
+    assert asyncio.run(story()) == [Measurement("sweeps", 1, {"by": "hand"})]
 
 
 @pytest.mark.parametrize(("name", "value"), [("Not Prometheus", 1), ("", 1), ("sweeps", -1)])
 def test_a_name_that_is_none_and_a_counter_that_goes_down_are_refused(name: str, value: float) -> None:
     async def story() -> None:
-        async with stores_in_memory(replace(SYSTEM)) as stores:
+        async with open_memory_stores(replace(SYSTEM)) as stores:
             stores.count(name, value)
 
     with pytest.raises(InvalidRequest):

@@ -11,16 +11,16 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from holdfast import (
-    PutBack,
+    RestoreReport,
     Stores,
-    back_up,
+    create_backup,
+    get_recovery_window,
     list_backups,
-    put_back,
-    recovery_window,
-    restore,
     restore_in_place,
+    restore_table,
+    revert_table,
 )
-from holdfast.errors import (
+from holdfast.core.errors import (
     BackupNotFound,
     InvalidRestoreTime,
     RecoveryUnavailable,
@@ -40,7 +40,7 @@ from holdfast.operations.tables import (
     TableDescription,
 )
 from holdfast.operations.values import Item
-from holdfast.runtime import restoring
+from holdfast.runtime.recovery import backups
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.stores.tables.port import Tables
@@ -111,9 +111,9 @@ class Place:
         return tuple((await self.tables.run(requests.ListTables())).names)
 
     async def backed_up(self, name: str | None = None) -> BackupSummary:
-        return await back_up(self.stores, "Orders", name, progress=self.progress)
+        return await create_backup(self.stores, "Orders", name, progress=self.progress)
 
-    async def in_place(self, to: float | BackupName, **options: Any) -> PutBack:
+    async def in_place(self, to: float | BackupName, **options: Any) -> RestoreReport:
         return await restore_in_place(self.stores, "Orders", to, progress=self.progress, **options)
 
 
@@ -161,7 +161,7 @@ def test_a_backup_can_be_restored_from_when_it_is_told(place: Place) -> None:
         await place.deleted(order(1))
 
         name = BackupName("Orders", made.id)
-        restored = await restore(place.stores, "Orders", "Orders-2", name, progress=place.progress)
+        restored = await restore_table(place.stores, "Orders", "Orders-2", name, progress=place.progress)
         assert restored.status == "ACTIVE"
         assert [each.name for each in restored.definition.global_indexes] == ["by-state"]
         assert await place.contents("Orders-2") == [order(1)]
@@ -181,7 +181,7 @@ def test_a_backup_without_a_name_is_named_by_its_table_and_time(here: Place) -> 
 def test_all_backups_are_listed_by_time_over_every_page(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoring, "LIST_BACKUPS_MAX", 2)
+    monkeypatch.setattr(backups, "LIST_BACKUPS_MAX", 2)
 
     async def story() -> None:
         await place.made()
@@ -204,7 +204,7 @@ def test_what_remains_of_a_deleted_table_is_listed_and_restored(place: Place) ->
         assert left.type == "SYSTEM"
 
         name = BackupName("Orders", left.id)
-        await restore(place.stores, "Orders", "Orders", name, progress=place.progress)
+        await restore_table(place.stores, "Orders", "Orders", name, progress=place.progress)
         assert await place.contents() == [order(1)]
 
     asyncio.run(story())
@@ -218,7 +218,7 @@ def test_a_table_is_restored_to_the_second(place: Place) -> None:
         await place.deleted(order(1))
         await place.put(order(2, state="sent"), order(3))
 
-        await restore(place.stores, "Orders", "Orders-2", before, progress=place.progress)
+        await restore_table(place.stores, "Orders", "Orders-2", before, progress=place.progress)
         assert await place.contents("Orders-2") == [order(1), order(2)]
         assert await place.contents() == [order(2, state="sent"), order(3)]
 
@@ -231,17 +231,17 @@ def test_the_window_ends_after_35_days_to_the_second(place: Place) -> None:
         place.clock.moment = START + 10
         await place.put(order(1, state="sent"))
         place.clock.moment = START + 40 * DAY
-        window = await recovery_window(place.stores, "Orders")
+        window = await get_recovery_window(place.stores, "Orders")
         assert (window.earliest, window.latest) == (START + 5 * DAY, START + 40 * DAY)
 
         for number, moment in enumerate((window.earliest, window.latest)):
-            await restore(place.stores, "Orders", f"Orders-{number}", moment, progress=place.progress)
+            await restore_table(place.stores, "Orders", f"Orders-{number}", moment, progress=place.progress)
             assert await place.contents(f"Orders-{number}") == [order(1, state="sent")]
         for moment in (window.earliest - 1, window.latest + 1):
             with pytest.raises(
                 InvalidRestoreTime, match=r"from 2026-02-09T01:00:15\.250Z to 2026-03-16T01:00:15\.250Z"
             ):
-                await restore(place.stores, "Orders", "Orders-9", moment)
+                await restore_table(place.stores, "Orders", "Orders-9", moment)
         assert "Orders-9" not in await place.names()
 
     asyncio.run(story())
@@ -250,24 +250,26 @@ def test_the_window_ends_after_35_days_to_the_second(place: Place) -> None:
 def test_a_table_without_recovery_says_so(place: Place) -> None:
     async def story() -> None:
         await place.made(recovery=False)
-        with pytest.raises(RecoveryUnavailable, match="Recovery is off for Orders"):
-            await restore(place.stores, "Orders", "Orders-2", START)
+        with pytest.raises(RecoveryUnavailable, match="recovery is off for Orders"):
+            await restore_table(place.stores, "Orders", "Orders-2", START)
 
     asyncio.run(story())
 
 
 def test_what_is_not_there_is_told(place: Place) -> None:
     async def story() -> None:
-        with pytest.raises(TableNotFound, match="no table Orders"):
-            await back_up(place.stores, "Orders")
-        with pytest.raises(TableNotFound, match="no table Orders"):
-            await restore(place.stores, "Orders", "Orders-2", START)
-        with pytest.raises(TableNotFound, match="no table Orders"):
+        with pytest.raises(TableNotFound, match="Table Orders does not exist"):
+            await create_backup(place.stores, "Orders")
+        with pytest.raises(TableNotFound, match="Table Orders does not exist"):
+            await restore_table(place.stores, "Orders", "Orders-2", START)
+        with pytest.raises(TableNotFound, match="Table Orders does not exist"):
             await place.in_place(BackupName("Orders", "0177-5d41402a"))
         await place.made()
         await place.backed_up()
         with pytest.raises(BackupNotFound):
-            await restore(place.stores, "Orders", "Orders-2", BackupName("Orders", "01770166815250-5d41402a"))
+            await restore_table(
+                place.stores, "Orders", "Orders-2", BackupName("Orders", "01770166815250-5d41402a")
+            )
 
     asyncio.run(story())
 
@@ -275,10 +277,10 @@ def test_what_is_not_there_is_told(place: Place) -> None:
 def test_a_target_that_exists_is_refused_and_not_touched(place: Place) -> None:
     async def story() -> None:
         await place.made(order(1))
-        await restore(place.stores, "Orders", "Orders-2", START, progress=place.progress)
+        await restore_table(place.stores, "Orders", "Orders-2", START, progress=place.progress)
         for target in ("Orders", "Orders-2"):
-            with pytest.raises(TableAlreadyExists, match=f"a table {target} already"):
-                await restore(place.stores, "Orders", target, START)
+            with pytest.raises(TableAlreadyExists, match=f"Table {target} exists already"):
+                await restore_table(place.stores, "Orders", target, START)
         assert await place.contents("Orders-2") == [order(1)]
 
     asyncio.run(story())
@@ -289,11 +291,11 @@ def test_a_restore_that_is_going_on_is_waited_for(here: Place) -> None:
         await here.made(order(1))
         begun = await here.tables.run(requests.RestoreTableToPointInTime("Orders", "Orders-2", START))
         stores = Stores(Slow(here.tables, begun), clock=here.clock)
-        found = await restore(stores, "Orders", "Orders-2", START, progress=here.progress)
+        found = await restore_table(stores, "Orders", "Orders-2", START, progress=here.progress)
         assert found.status == "ACTIVE"
         assert here.told[0] == ("Orders-2 (items restored)", 0, 1)
         with pytest.raises(TableAlreadyExists):
-            await restore(stores, "Orders", "Orders-2", START)
+            await restore_table(stores, "Orders", "Orders-2", START)
 
     asyncio.run(story())
 
@@ -435,9 +437,9 @@ def test_a_table_with_a_partition_key_of_bytes_alone_is_brought_back(place: Plac
         await place.tables.run(requests.CreateTable(TableDefinition("Old", keys.attributes, keys.keys)))
         await place.put({"raw": b"\x01"}, {"raw": b"\x02", "n": 1}, table="Old")
         await place.put({"raw": b"\x02"}, {"raw": b"\x03"}, table="Keys")
-        done = await put_back(place.stores, "Keys", "Old")
+        done = await revert_table(place.stores, "Keys", "Old")
         assert (done.missing, done.different, done.deleted) == (1, 1, 1)
-        again = await put_back(place.stores, "Keys", "Old")
+        again = await revert_table(place.stores, "Keys", "Old")
         assert (again.changed, again.unchanged) == (0, 2)
 
     asyncio.run(story())
@@ -578,6 +580,6 @@ def test_a_restore_in_place_can_be_taken_back(here: Place) -> None:
 
 
 def test_the_name_of_a_table_beside_fits_where_names_end() -> None:
-    name = restoring.name_beside("T" * 255, START, "restoring")
+    name = backups.build_temporary_name("T" * 255, START, "restoring")
     assert len(name) == 255
     assert name.endswith("T-restoring-20260204T010015.250Z")

@@ -14,9 +14,9 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field
 
-from holdfast import Pattern, Rate, Schema, SqlRow, installed_systems, open_stores
-from holdfast.runtime import Misfit, check_statements
-from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast import Pattern, Rate, Schema, SqlRow, load_systems, open_stores
+from holdfast.runtime import StatementMismatch, check_statements
+from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.postgres import connected, fresh_database
 
 shop = Schema("shop", migrations="tests.unit.runtime.none_needed")
@@ -79,18 +79,18 @@ def url() -> str:
     return made
 
 
-def checked(url: str, *operations: Any) -> list[Misfit]:
+def checked(url: str, *operations: Any) -> list[StatementMismatch]:
     def pattern_of(number: int, operation: Any) -> Pattern[..., Any]:
         return Pattern(lambda: operation, f"Q{number}", "A question", Rate(per="day"), ())
 
-    async def found() -> list[Misfit]:
+    async def found() -> list[StatementMismatch]:
         async with open_stores(None, replace(MEMORY_SETTINGS, sql=url)) as stores:
             return await check_statements(stores, [pattern_of(*each) for each in enumerate(operations, 1)])
 
     return asyncio.run(found())
 
 
-def reasons(found: Iterable[Misfit]) -> Iterator[str]:
+def reasons(found: Iterable[StatementMismatch]) -> Iterator[str]:
     return (f"{each.pattern} {each.column}: {each.message}" for each in found)
 
 
@@ -132,9 +132,9 @@ def test_a_column_too_many_one_too_few_and_one_twice_are_told(url: str) -> None:
         shop.returning(Pair, "INSERT INTO shop.orders (status) VALUES ('x') RETURNING id, status, id"),
     )
     assert list(reasons(found)) == [
-        "Q1 price: the statement gives it and Pair does not have it: leave it out, or add it to the row",
-        "Q2 status: Pair has it and the statement does not give it: add the column",
-        "Q3 id: the statement gives two columns of this name, and Pair one: name one `AS` another",
+        "Q1 price: the statement returns it, but Pair does not have it: remove it, or add it to the row",
+        "Q2 status: Pair requires it, but the statement does not return it: add the column",
+        "Q3 id: the statement returns two columns of this name, but Pair has one: rename one with AS",
     ]
 
 
@@ -153,7 +153,7 @@ def test_a_column_that_may_be_null_is_told_where_the_row_needs_a_value(url: str)
     )
     (told,) = found
     assert (told.pattern, told.column) == ("Q1", "note")
-    assert "may be null and Note needs a value: add `| None`" in told.message
+    assert "may be null, but Note requires it: add `| None`" in told.message
 
 
 KINDS: list[tuple[str, Any, bool]] = [
@@ -211,10 +211,10 @@ def test_a_statement_that_the_database_cannot_run_is_told_by_its_pattern(url: st
 
 
 def test_every_statement_of_every_installed_system_fits() -> None:
-    systems = [system for system in installed_systems().values() if system.schemas]
+    systems = [system for system in load_systems().values() if system.schemas]
     assert systems, "a system with a schema is installed"
 
-    async def misfits(system: Any, at: str) -> list[Misfit]:
+    async def misfits(system: Any, at: str) -> list[StatementMismatch]:
         async with open_stores(system, replace(MEMORY_SETTINGS, sql=at)) as stores:
             return await check_statements(stores, system.patterns)
 

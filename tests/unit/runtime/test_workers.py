@@ -20,38 +20,38 @@ import pytest
 from holdfast import (
     Component,
     Consumer,
-    Received,
+    ReceivedMessage,
     Schedule,
     Stores,
     System,
-    Work,
-    prepare,
-    queue_reports,
-    stores_in_memory,
-    work,
+    WorkerGroup,
+    get_queue_reports,
+    open_memory_stores,
+    provision,
+    run_worker,
 )
-from holdfast.chance import CHANCE
-from holdfast.clock import Clock
-from holdfast.correlation import correlated, correlation_id
-from holdfast.errors import (
+from holdfast.core.clock import Clock
+from holdfast.core.correlation import bind_correlation_id, get_correlation_id
+from holdfast.core.errors import (
     CircuitOpen,
     DeclarationError,
+    ExternalServiceFailed,
     InProgress,
     InvalidRequest,
     NotFound,
-    PartyFailed,
     RateLimited,
     RetryLater,
     StoreUnreachable,
 )
-from holdfast.logs import setup_logs
+from holdfast.core.logs import setup_logs
+from holdfast.core.rng import RNG
 from holdfast.model.patterns import Pattern
 from holdfast.operations.queues import DeleteQueue, Outgoing, ReceiveMessages, SendMessages
-from holdfast.runtime.workers.pauses import jittered
+from holdfast.runtime.workers.backoff import compute_backoff
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
 
-Handle = Callable[[Received[Letter]], Awaitable[None]]
+Handle = Callable[[ReceivedMessage[Letter]], Awaitable[None]]
 
 WAIT_S = 0.05
 
@@ -63,9 +63,11 @@ def carrier(handle: Handle, **more: Any) -> Component:
     async def handling(_: Stores) -> AsyncIterator[Handle]:
         yield handle
 
-    hold: Pattern[..., Any] = more.pop("hold", office.hold)
-    given = {"pause_s": 0.0} | more
-    consumer = Consumer(office.letters, handling, receive=office.take, delete=office.done, hold=hold, **given)
+    hold: Pattern[..., Any] = more.pop("extend_visibility", office.hold)
+    given = {"retry_delay_s": 0.0} | more
+    consumer = Consumer(
+        office.letters, handling, receive=office.take, delete=office.done, extend_visibility=hold, **given
+    )
     return Component(
         "carrier", writes=(office.take, office.done, hold, office.deliver), consumers=(consumer,)
     )
@@ -81,9 +83,9 @@ def porter(handle: Handle, **more: Any) -> Component:
     patterns: dict[str, Any] = {
         "receive": office.take_parcels,
         "delete": office.parcel_done,
-        "hold": office.hold_parcel,
+        "extend_visibility": office.hold_parcel,
     }
-    consumer = Consumer(office.parcels, handling, **patterns, **({"pause_s": 0.0} | more))
+    consumer = Consumer(office.parcels, handling, **patterns, **({"retry_delay_s": 0.0} | more))
     return Component("carrier", writes=tuple(patterns.values()), consumers=(consumer,))
 
 
@@ -96,8 +98,8 @@ def with_component(component: Component) -> System:
 @asynccontextmanager
 async def opened(component: Component, clock: Clock | None = None) -> AsyncIterator[Stores]:
     system = with_component(component)
-    async with stores_in_memory(system, clock=clock) as stores:
-        await prepare(stores, system)
+    async with open_memory_stores(system, clock=clock) as stores:
+        await provision(stores, system)
         yield stores
 
 
@@ -109,7 +111,7 @@ async def post(stores: Stores, *letters: str) -> None:
 
 async def backlog(stores: Stores, name: str = "letters") -> tuple[int, int | None]:
     """How many wait, and how many died."""
-    [report] = [each for each in await queue_reports(stores, SYSTEM.queues) if each.queue == name]
+    [report] = [each for each in await get_queue_reports(stores, SYSTEM.queues) if each.queue == name]
     return report.waiting.backlog, report.dead
 
 
@@ -122,9 +124,9 @@ class Recorder:
         self.enough = asyncio.Event()
         self._wanted, self._then = wanted, then
 
-    async def __call__(self, received: Received[Letter]) -> None:
+    async def __call__(self, received: ReceivedMessage[Letter]) -> None:
         self.ids.append(received.message.id)
-        self.receives.append(received.receives)
+        self.receives.append(received.receive_count)
         if len(self.ids) >= self._wanted:
             self.enough.set()
         if self._then is not None:
@@ -145,7 +147,7 @@ class Between:
     """An engine in front of the real one, for what only some engines or bad days do."""
 
     def __init__(self, stores: Stores) -> None:
-        self._engine = stores.engines.of("queues")
+        self._engine = stores.engines.get("queues")
         stores.engines._open["queues"] = self
         self.failures_left = 0
         self.group: str | None = None
@@ -175,7 +177,7 @@ def test_messages_of_a_group_are_handled_in_order_and_one_at_a_time_while_groups
     async def story() -> tuple[list[str], int]:
         together, at_work, most_of_a_group = asyncio.Barrier(3), dict.fromkeys("ABC", 0), 0
 
-        async def meet(received: Received[Letter]) -> None:
+        async def meet(received: ReceivedMessage[Letter]) -> None:
             nonlocal most_of_a_group
             address = received.message.address
             at_work[address] += 1
@@ -188,7 +190,7 @@ def test_messages_of_a_group_are_handled_in_order_and_one_at_a_time_while_groups
         component = carrier(handle)
         async with opened(component) as stores:
             await post(stores, *(f"{address}{number}" for number in range(3) for address in "ABC"))
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
         return handle.ids, most_of_a_group
 
@@ -205,7 +207,7 @@ def test_no_more_are_handled_at_once_than_the_consumer_says() -> None:
     async def story() -> int:
         at_work, most, two = 0, 0, asyncio.Barrier(2)
 
-        async def meet(_: Received[Letter]) -> None:
+        async def meet(_: ReceivedMessage[Letter]) -> None:
             nonlocal at_work, most
             at_work += 1
             most = max(most, at_work)
@@ -213,10 +215,10 @@ def test_no_more_are_handled_at_once_than_the_consumer_says() -> None:
             at_work -= 1
 
         handle = Recorder(6, meet)
-        component = carrier(handle, at_once=2)
+        component = carrier(handle, concurrency=2)
         async with opened(component) as stores:
             await post(stores, "A1", "B1", "C1", "D1", "E1", "F1")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
         return most
 
@@ -226,11 +228,11 @@ def test_no_more_are_handled_at_once_than_the_consumer_says() -> None:
 def test_messages_are_taken_in_batches_of_as_many_as_there_are_places() -> None:
     async def story() -> list[int]:
         handle = Recorder(3)
-        component = carrier(handle, at_once=64)
+        component = carrier(handle, concurrency=64)
         async with opened(component) as stores:
             between = Between(stores)
             await post(stores, "A1", "B1", "C1")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
         return between.counts
 
@@ -239,8 +241,8 @@ def test_messages_are_taken_in_batches_of_as_many_as_there_are_places() -> None:
 
 def test_of_several_of_a_group_in_one_batch_those_behind_a_failure_are_given_back_untried() -> None:
     async def story() -> tuple[list[str], list[int]]:
-        async def fail_once(received: Received[Letter]) -> None:
-            if received.message.id == "p1" and received.receives == 1:
+        async def fail_once(received: ReceivedMessage[Letter]) -> None:
+            if received.message.id == "p1" and received.receive_count == 1:
                 raise RetryLater("not now", retry_after_s=0)
 
         handle = Recorder(4, fail_once)
@@ -250,7 +252,7 @@ def test_of_several_of_a_group_in_one_batch_those_behind_a_failure_are_given_bac
             between.group = "one group"
             for number in (1, 2, 3):
                 await stores.run(office.hand_in(Letter(id=f"p{number}")))
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
             assert await backlog(stores, "parcels") == (0, 0)
         return handle.ids, between.counts
@@ -266,17 +268,17 @@ def test_the_messages_correlation_id_is_bound_around_its_handler() -> None:
     async def story() -> list[str | None]:
         bound: list[str | None] = []
 
-        async def write_down(_: Received[Letter]) -> None:
-            bound.append(correlation_id())
+        async def write_down(_: ReceivedMessage[Letter]) -> None:
+            bound.append(get_correlation_id())
 
         handle = Recorder(2, write_down)
         component = carrier(handle)
         async with opened(component) as stores:
-            with correlated("webhook-7"):
+            with bind_correlation_id("webhook-7"):
                 await post(stores, "A1")
-            with correlated("webhook-8"):
+            with bind_correlation_id("webhook-8"):
                 await post(stores, "A2")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
         return bound
 
@@ -294,7 +296,7 @@ def test_the_messages_correlation_id_is_bound_around_its_handler() -> None:
         InProgress("another has it", retry_after_s=40),
         CircuitOpen("open", retry_after_s=40),
         RateLimited("full", retry_after_s=40),
-        PartyFailed("429", may_be_done=False, retry_after_s=40),
+        ExternalServiceFailed("429", may_be_done=False, retry_after_s=40),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -303,20 +305,23 @@ def test_one_that_says_when_to_come_again_rests_for_just_so_long(error: RetryLat
         held: list[float] = []
         has_held = asyncio.Event()
 
-        def hold(received: Received[Letter], seconds: float) -> Any:
+        def hold(received: ReceivedMessage[Letter], seconds: float) -> Any:
             held.append(seconds)
             has_held.set()
-            return office.letters.hold(received, seconds=seconds)
+            return office.letters.change_visibility(received, seconds=seconds)
 
-        async def fail(_: Received[Letter]) -> None:
+        async def fail(_: ReceivedMessage[Letter]) -> None:
             raise error
 
         component = carrier(
-            fail, hold=Pattern(hold, "P4", "Hold", office.LETTER, ()), pause_s=5, pause_s_max=9
+            fail,
+            extend_visibility=Pattern(hold, "P4", "Hold", office.LETTER, ()),
+            retry_delay_s=5,
+            max_retry_delay_s=9,
         )
         async with opened(component) as stores:
             await post(stores, "A1")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await has_held.wait()
             assert await backlog(stores) == (1, 0)
         return held
@@ -329,19 +334,19 @@ def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logge
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> tuple[list[int], tuple[int, int | None]]:
-        async def fail(_: Received[Letter]) -> None:
+        async def fail(_: ReceivedMessage[Letter]) -> None:
             raise ZeroDivisionError("a mistake")
 
-        async def follow(received: Received[Letter]) -> None:
+        async def follow(received: ReceivedMessage[Letter]) -> None:
             if received.message.id == "A1":
                 await fail(received)
 
         handle = Recorder(4, follow)
         component = carrier(handle)
         async with opened(component) as stores:
-            with correlated("webhook-9"):
+            with bind_correlation_id("webhook-9"):
                 await post(stores, "A1", "A2")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
             return handle.receives, await backlog(stores)
 
@@ -352,19 +357,19 @@ def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logge
     assert receives == [1, 2, 3, 1]
     assert left == (0, 1)
     failures = [record for record in caplog.records if record.exc_info]
-    assert [record.getMessage().split(" on ")[1].split(",")[0] for record in failures] == [
+    assert [re.split("; | and ", record.getMessage().split(" on ")[1])[0] for record in failures] == [
         "receive 1",
         "receive 2",
         "receive 3 of 3",
     ]
-    assert failures[-1].getMessage().endswith("goes to the dead letters: ZeroDivisionError: a mistake")
+    assert failures[-1].getMessage().endswith("moves to the dead-letter queue: ZeroDivisionError: a mistake")
 
 
 def test_waiting_for_others_until_the_last_receive_is_an_error_that_says_what_was_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> tuple[int, int | None]:
-        async def wait(received: Received[Letter]) -> None:
+        async def wait(received: ReceivedMessage[Letter]) -> None:
             if received.message.id == "A1":
                 raise CircuitOpen("The bank is resting.", retry_after_s=0)
 
@@ -372,7 +377,7 @@ def test_waiting_for_others_until_the_last_receive_is_an_error_that_says_what_wa
         component = carrier(handle)
         async with opened(component) as stores:
             await post(stores, "A1", "A2")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
             return await backlog(stores)
 
@@ -384,7 +389,7 @@ def test_waiting_for_others_until_the_last_receive_is_an_error_that_says_what_wa
     ]
     assert [level for level, _ in told] == ["INFO", "INFO", "ERROR"]
     assert (
-        "failed on receive 3 of 3, and goes to the dead letters: CircuitOpen: The bank is resting."
+        "failed on receive 3 of 3 and moves to the dead-letter queue: CircuitOpen: The bank is resting."
         in told[-1][1]
     )
 
@@ -393,8 +398,8 @@ def test_a_message_that_a_stop_breaks_off_on_its_last_receive_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:
-        async def linger(received: Received[Letter]) -> None:
-            if received.receives < 3:
+        async def linger(received: ReceivedMessage[Letter]) -> None:
+            if received.receive_count < 3:
                 raise RetryLater("Not now.", retry_after_s=0)
             await asyncio.Event().wait()
 
@@ -403,7 +408,7 @@ def test_a_message_that_a_stop_breaks_off_on_its_last_receive_is_told(
         async with opened(component) as stores:
             await post(stores, "A1")
             stop = asyncio.Event()
-            working = asyncio.create_task(work(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
+            working = asyncio.create_task(run_worker(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
             await handle.enough.wait()
             stop.set()
             await working
@@ -411,7 +416,7 @@ def test_a_message_that_a_stop_breaks_off_on_its_last_receive_is_told(
     asyncio.run(story())
 
     [told] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert "given back undone on its last receive, and goes to the dead letters" in told
+    assert "released unhandled on its last receive and moves to the dead-letter queue" in told
 
 
 def test_each_line_names_its_component_where_several_work_in_one_process() -> None:
@@ -429,7 +434,7 @@ def test_each_line_names_its_component_where_several_work_in_one_process() -> No
     async def story() -> None:
         components = [telling(name) for name in swept]
         system = replace(SYSTEM, components=components)
-        async with stores_in_memory(system) as stores, Work(stores, components):
+        async with open_memory_stores(system) as stores, WorkerGroup(stores, components):
             await asyncio.gather(*(each.wait() for each in swept.values()))
 
     handler = setup_logs(stream, system="postoffice")
@@ -453,10 +458,10 @@ def test_work_is_ready_once_each_consumer_has_its_handler() -> None:
             yield Recorder()
 
         component = carrier(Recorder())
-        consumer = replace(component.consumers[0], handling=handling)
+        consumer = replace(component.consumers[0], open_handler=handling)
         component = replace(component, consumers=(consumer,))
-        async with opened(component) as stores, Work(stores, [component], wait_s=WAIT_S) as working:
-            ready = asyncio.create_task(working.ready())
+        async with opened(component) as stores, WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
+            ready = asyncio.create_task(working.wait_until_ready())
             await asyncio.sleep(0)
             assert not ready.done()
             may_begin.set()
@@ -473,12 +478,12 @@ def test_a_handling_that_cannot_begin_is_told_in_words_and_the_work_is_never_rea
             yield variables["SHOP_KEY"]
 
         component = carrier(Recorder())
-        component = replace(component, consumers=(replace(component.consumers[0], handling=handling),))
-        async with opened(component) as stores, Work(stores, [component], wait_s=WAIT_S) as working:
-            assert not await working.ready()
+        component = replace(component, consumers=(replace(component.consumers[0], open_handler=handling),))
+        async with opened(component) as stores, WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
+            assert not await working.wait_until_ready()
 
     with pytest.raises(
-        DeclarationError, match="letters cannot be worked off.*KeyError: 'SHOP_KEY'"
+        DeclarationError, match="handler of the queue letters failed: KeyError: 'SHOP_KEY'"
     ) as refused:
         asyncio.run(story())
     assert "--debug" in refused.value.__notes__[0]
@@ -487,15 +492,15 @@ def test_a_handling_that_cannot_begin_is_told_in_words_and_the_work_is_never_rea
 
 def test_the_log_of_a_failure_has_the_correlation_id_of_its_message() -> None:
     async def story() -> None:
-        async def fail(_: Received[Letter]) -> None:
+        async def fail(_: ReceivedMessage[Letter]) -> None:
             raise ZeroDivisionError("a mistake")
 
         handle = Recorder(1, fail)
         component = carrier(handle)
         async with opened(component) as stores:
-            with correlated("webhook-9"):
+            with bind_correlation_id("webhook-9"):
                 await post(stores, "A1")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
 
     stream = io.StringIO()
@@ -517,9 +522,9 @@ def test_a_message_that_cannot_be_read_is_told_as_such_on_each_receive_and_dies(
         component = carrier(handle)
         async with opened(component) as stores:
             foreign = Outgoing(body='{"paper": "pink"}', group="A", deduplication="x")
-            await stores.engines.of("queues").run(SendMessages("letters.fifo", (foreign,)))
+            await stores.engines.get("queues").run(SendMessages("letters.fifo", (foreign,)))
             await post(stores, "A1")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 # It is behind the other in its group: there when that has died.
                 await handle.enough.wait()
             return await backlog(stores)
@@ -528,14 +533,14 @@ def test_a_message_that_cannot_be_read_is_told_as_such_on_each_receive_and_dies(
         assert asyncio.run(story()) == (0, 1)
 
     said = [record.getMessage() for record in caplog.records if "The message" in record.getMessage()]
-    assert ["could not be read on receive" in each for each in said] == [True, True, False]
-    assert "on receive 3 of 3, and goes to the dead letters: MessageUnreadable" in said[-1]
+    assert ["is unreadable on receive" in each for each in said] == [True, True, False]
+    assert "on receive 3 of 3 and moves to the dead-letter queue: MessageUnreadable" in said[-1]
     assert not any(record.exc_info for record in caplog.records)
 
 
 def test_a_handler_that_cancels_itself_has_failed() -> None:
     async def story() -> tuple[int, int | None]:
-        async def give_up(received: Received[Letter]) -> None:
+        async def give_up(received: ReceivedMessage[Letter]) -> None:
             if received.message.id == "A1":
                 raise asyncio.CancelledError
 
@@ -543,7 +548,7 @@ def test_a_handler_that_cancels_itself_has_failed() -> None:
         component = carrier(handle)
         async with opened(component) as stores:
             await post(stores, "A1", "A2")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
             return await backlog(stores)
 
@@ -558,9 +563,10 @@ def test_the_page_on_workers_tells_how_long_the_receives_last() -> None:
 
     def lasts(receives: int, draw: Callable[[float, float], float]) -> int:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(CHANCE, "uniform", draw)
+            patched.setattr(RNG, "uniform", draw)
             pauses = [
-                jittered(tries, defaults["pause_s"], defaults["pause_s_max"]) for tries in range(1, receives)
+                compute_backoff(tries, defaults["retry_delay_s"], defaults["max_retry_delay_s"])
+                for tries in range(1, receives)
             ]
         return math.floor(sum(pauses) + 0.5)
 
@@ -573,7 +579,7 @@ def test_the_page_on_workers_tells_how_long_the_receives_last() -> None:
 
 def test_pauses_grow_with_each_try_and_stay_within_their_bounds() -> None:
     for tries, most in ((1, 2.0), (2, 4.0), (3, 8.0), (9, 300.0), (10_000, 300.0)):
-        several = [jittered(tries, 1.0, 300.0) for _ in range(200)]
+        several = [compute_backoff(tries, 1.0, 300.0) for _ in range(200)]
         assert min(several) >= 1.0 and max(several) <= most
         # Jittered: copies do not come together.
         assert len(set(several)) > 100
@@ -587,21 +593,21 @@ def test_a_message_stays_hidden_for_as_long_as_its_handler_works() -> None:
         may_end, has_held = asyncio.Event(), asyncio.Event()
         held = 0
 
-        def hold(received: Received[Letter], seconds: float) -> Any:
+        def hold(received: ReceivedMessage[Letter], seconds: float) -> Any:
             nonlocal held
             held += 1
             if held == 2:
                 has_held.set()
-            return office.letters.hold(received, seconds=seconds)
+            return office.letters.change_visibility(received, seconds=seconds)
 
-        async def wait(_: Received[Letter]) -> None:
+        async def wait(_: ReceivedMessage[Letter]) -> None:
             await may_end.wait()
 
-        component = carrier(wait, hold=Pattern(hold, "P4", "Hold", office.LETTER, ()))
+        component = carrier(wait, extend_visibility=Pattern(hold, "P4", "Hold", office.LETTER, ()))
         component = with_visibility(component, 0.2)
         async with opened(component) as stores:
             await post(stores, "A1")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 # Twice half the visibility time is over, and with it the first.
                 await has_held.wait()
                 seen = await stores.run(office.take(1, 0.0))
@@ -628,7 +634,7 @@ def test_a_handler_whose_message_went_to_another_is_cancelled_and_the_message_le
         began, cancelled = asyncio.Event(), asyncio.Event()
         clock = Standing()
 
-        async def wait(_: Received[Letter]) -> None:
+        async def wait(_: ReceivedMessage[Letter]) -> None:
             began.set()
             try:
                 await asyncio.Event().wait()
@@ -639,7 +645,7 @@ def test_a_handler_whose_message_went_to_another_is_cancelled_and_the_message_le
         component = with_visibility(carrier(wait), 0.2)
         async with opened(component, clock) as stores:
             await post(stores, "A1")
-            async with Work(stores, [component], wait_s=WAIT_S) as working:
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
                 await began.wait()
                 clock.moment += 1
                 [other] = await stores.run(office.letters.receive(1, visibility_s=600))
@@ -647,7 +653,7 @@ def test_a_handler_whose_message_went_to_another_is_cancelled_and_the_message_le
                 working.stop()
             # It still belongs to the other.
             await stores.run(office.done(other))
-            return [other.message.id], other.receives
+            return [other.message.id], other.receive_count
 
     assert asyncio.run(story()) == (["A1"], 2)
 
@@ -662,7 +668,7 @@ def test_a_store_that_cannot_be_reached_is_waited_for(caplog: pytest.LogCaptureF
         async with opened(component) as stores:
             Between(stores).failures_left = 2
             await post(stores, "A1")
-            async with Work(stores, [component], wait_s=WAIT_S):
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
         return handle.ids
 
@@ -676,9 +682,9 @@ def test_what_a_pause_does_not_mend_is_raised_and_stops_the_others() -> None:
         component = carrier(Recorder())
         stop = asyncio.Event()
         async with opened(component) as stores:
-            await stores.engines.of("queues").run(DeleteQueue("letters.fifo"))
+            await stores.engines.get("queues").run(DeleteQueue("letters.fifo"))
             with pytest.raises(NotFound):
-                await work(stores, component, stop=stop, wait_s=WAIT_S)
+                await run_worker(stores, component, stop=stop, wait_s=WAIT_S)
         return stop.is_set()
 
     assert asyncio.run(story())
@@ -688,15 +694,15 @@ def test_after_a_stop_what_is_in_work_is_finished_and_nothing_new_is_begun() -> 
     async def story() -> tuple[list[str], tuple[int, int | None]]:
         may_end = asyncio.Event()
 
-        async def wait(_: Received[Letter]) -> None:
+        async def wait(_: ReceivedMessage[Letter]) -> None:
             await may_end.wait()
 
         handle = Recorder(1, wait)
-        component = carrier(handle, at_once=1)
+        component = carrier(handle, concurrency=1)
         stop = asyncio.Event()
         async with opened(component) as stores:
             await post(stores, "A1", "B1")
-            working = asyncio.create_task(work(stores, component, stop=stop, wait_s=WAIT_S))
+            working = asyncio.create_task(run_worker(stores, component, stop=stop, wait_s=WAIT_S))
             await handle.enough.wait()
             stop.set()
             may_end.set()
@@ -710,7 +716,7 @@ def test_what_is_not_done_when_the_grace_is_over_is_cancelled_and_given_back() -
     async def story() -> tuple[bool, int]:
         cancelled = False
 
-        async def wait(_: Received[Letter]) -> None:
+        async def wait(_: ReceivedMessage[Letter]) -> None:
             nonlocal cancelled
             try:
                 await asyncio.Event().wait()
@@ -723,26 +729,26 @@ def test_what_is_not_done_when_the_grace_is_over_is_cancelled_and_given_back() -
         stop = asyncio.Event()
         async with opened(component) as stores:
             await post(stores, "A1")
-            working = asyncio.create_task(work(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
+            working = asyncio.create_task(run_worker(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
             await handle.enough.wait()
             stop.set()
             await working
             [again] = await stores.run(office.take(1, 0.0))
-            return cancelled, again.receives
+            return cancelled, again.receive_count
 
     assert asyncio.run(story()) == (True, 2)
 
 
 def test_a_second_stop_breaks_off_what_is_in_work() -> None:
     async def story() -> int:
-        async def wait(_: Received[Letter]) -> None:
+        async def wait(_: ReceivedMessage[Letter]) -> None:
             await asyncio.Event().wait()
 
         handle = Recorder(1, wait)
         component = carrier(handle)
         async with opened(component) as stores:
             await post(stores, "A1")
-            async with Work(stores, [component], wait_s=WAIT_S) as working:
+            async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
                 await handle.enough.wait()
                 working.stop()
                 working.stop()
@@ -757,23 +763,21 @@ def test_a_second_stop_breaks_off_what_is_in_work() -> None:
 def test_a_component_that_does_not_declare_what_its_consumer_runs_is_refused() -> None:
     consumer = office.CARRIER.consumers[0]
 
-    with pytest.raises(
-        DeclarationError, match="works off letters by P3, and does not declare it among its writes"
-    ):
+    with pytest.raises(DeclarationError, match="its consumer of letters uses P3. Add them to `writes`"):
         Component("carrier", reads=(office.done,), writes=(office.take, office.hold), consumers=(consumer,))
 
 
 def test_a_consumer_of_a_queue_that_the_system_does_not_declare_is_refused() -> None:
     with pytest.raises(
-        DeclarationError, match="carrier of postoffice works off letters, which the system does not"
+        DeclarationError, match="Unknown queue letters in the component carrier of postoffice"
     ):
         replace(SYSTEM, queues=[office.parcels])
 
 
 def test_a_component_with_nothing_to_work_on_is_refused() -> None:
     async def story() -> None:
-        async with stores_in_memory(SYSTEM) as stores:
-            await work(stores, SYSTEM.component("idle"))
+        async with open_memory_stores(SYSTEM) as stores:
+            await run_worker(stores, SYSTEM.get_component("idle"))
 
-    with pytest.raises(InvalidRequest, match="The component idle has nothing to work on"):
+    with pytest.raises(InvalidRequest, match="The component idle has no consumers or schedules"):
         asyncio.run(story())

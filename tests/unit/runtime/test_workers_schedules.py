@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Schedule, System, Work, stores_in_memory, work
-from holdfast.clock import Clock, RunClock, SystemClock
-from holdfast.correlation import correlation_id
+from holdfast import Component, Schedule, System, WorkerGroup, open_memory_stores, run_worker
+from holdfast.core.clock import Clock, RunClock, SystemClock
+from holdfast.core.correlation import get_correlation_id
 
 
 def played(schedule: Schedule, story: Callable[[], Awaitable[Any]], clock: Clock | None = None) -> None:
@@ -22,8 +22,8 @@ def played(schedule: Schedule, story: Callable[[], Awaitable[Any]], clock: Clock
         component = Component("sweeper", schedules=(schedule,))
         system = System("broom", "Sweeps", tables=[], patterns=[], components=[component])
         async with (
-            stores_in_memory(system, clock=clock or SystemClock()) as stores,
-            Work(stores, [component]),
+            open_memory_stores(system, clock=clock or SystemClock()) as stores,
+            WorkerGroup(stores, [component]),
         ):
             await story()
 
@@ -107,7 +107,7 @@ def test_each_run_has_a_correlation_id_of_its_own() -> None:
     ids: asyncio.Queue[str | None] = asyncio.Queue()
 
     async def sweep(_: Any) -> None:
-        ids.put_nowait(correlation_id())
+        ids.put_nowait(get_correlation_id())
 
     async def story() -> None:
         first, second = await ids.get(), await ids.get()
@@ -132,9 +132,9 @@ def test_one_that_is_not_done_when_the_grace_is_over_is_cancelled() -> None:
 
         component = Component("sweeper", schedules=(Schedule("sweep", 60, sweep),))
         system = System("broom", "Sweeps", tables=[], patterns=[], components=[component])
-        async with stores_in_memory(system) as stores:
+        async with open_memory_stores(system) as stores:
             stop = asyncio.Event()
-            working = asyncio.create_task(work(stores, component, stop=stop, grace_s=0))
+            working = asyncio.create_task(run_worker(stores, component, stop=stop, grace_s=0))
             await began.wait()
             stop.set()
             await working

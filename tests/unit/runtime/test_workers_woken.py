@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Schedule, System, Work, stores_in_memory
-from holdfast.clock import RunClock, SystemClock
-from holdfast.errors import StoreUnreachable
-from holdfast.runtime.workers import scheduling
+from holdfast import Component, Schedule, System, WorkerGroup, open_memory_stores
+from holdfast.core.clock import RunClock, SystemClock
+from holdfast.core.errors import StoreUnreachable
+from holdfast.runtime.workers import scheduler
 
 FAR_S = 3600.0
 
@@ -55,10 +55,10 @@ def played(bell: Bell, run: Run, story: Callable[[RunClock], Awaitable[None]], f
 
     async def together() -> None:
         clock = RunClock(folder / "clock", start=1_000.0)
-        schedule = Schedule("publish", FAR_S, run, wakes=bell.heard)
+        schedule = Schedule("publish", FAR_S, run, wake_source=bell.heard)
         component = Component("publisher", schedules=(schedule,))
         system = System("post", "Sends", tables=[], patterns=[], components=[component])
-        async with stores_in_memory(system, clock=clock) as stores, Work(stores, [component]):
+        async with open_memory_stores(system, clock=clock) as stores, WorkerGroup(stores, [component]):
             await story(clock)
 
     asyncio.run(together())
@@ -127,7 +127,7 @@ def test_it_still_runs_when_due_if_nobody_wakes_it(tmp_path: Path) -> None:
 def test_one_that_can_hear_nothing_more_listens_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduling, "LISTEN_AGAIN_S", 0.0)
+    monkeypatch.setattr(scheduler, "LISTEN_RETRY_S", 0.0)
     bell, ran = Bell(), asyncio.Queue[None]()
 
     async def run(_: Any) -> None:
@@ -157,7 +157,7 @@ def test_a_run_that_says_that_there_is_more_is_followed_by_the_next_at_once(tmp_
         component = Component("publisher", schedules=(Schedule("publish", FAR_S, run),))
         system = System("post", "Sends", tables=[], patterns=[], components=[component])
         clock = RunClock(tmp_path / "clock", start=1_000.0)
-        async with stores_in_memory(system, clock=clock) as stores, Work(stores, [component]):
+        async with open_memory_stores(system, clock=clock) as stores, WorkerGroup(stores, [component]):
             assert [await ran.get() for _ in range(3)] == [2, 1, 0]
 
     asyncio.run(together())
@@ -178,7 +178,7 @@ def test_a_schedule_goes_on_while_the_clock_of_the_machine_is_set_back() -> None
     async def together() -> None:
         component = Component("publisher", schedules=(Schedule("publish", 0.01, run),))
         system = System("post", "Sends", tables=[], patterns=[], components=[component])
-        async with stores_in_memory(system, clock=SetBack()) as stores, Work(stores, [component]):
+        async with open_memory_stores(system, clock=SetBack()) as stores, WorkerGroup(stores, [component]):
             for _ in range(3):
                 await ran.get()
 

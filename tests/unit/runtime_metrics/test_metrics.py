@@ -13,9 +13,16 @@ from typing import TypeVar
 import pytest
 
 from holdfast import Stores, add_indexes, create_tables, transact
-from holdfast.errors import ConditionFailed, NotFound, Throttled, TransactionCancelled
+from holdfast.core.errors import ConditionFailed, NotFound, Throttled, TransactionCancelled
 from holdfast.operations.tables import CreateTable
-from holdfast.runtime.metrics import HOW_TO_INSTALL, NAMES, Metrics, NoMetrics, metric_name, open_metrics
+from holdfast.runtime.telemetry.metrics import (
+    INSTALL_HINT,
+    NAMES,
+    Metrics,
+    NoMetrics,
+    open_metrics,
+    resolve_metric_name,
+)
 from holdfast.stores.tables.embedded import Faults, open_tables
 from tests.unit.mcp import harbour
 from tests.unit.mcp.harbour import SYSTEM, Ship, by_berth, by_flag, moor, ships
@@ -75,7 +82,7 @@ def test_nothing_is_throttled_on_demand_and_that_is_shown_as_zero() -> None:
     async def story(stores: Stores, metrics: Metrics) -> tuple[float, str]:
         await create_tables(stores, SYSTEM.tables)
         await moor(stores, "B1", 3)
-        return metrics.value("ThrottledRequests"), metrics.text()
+        return metrics.value("ThrottledRequests"), metrics.render()
 
     throttled, text = counted(story)
 
@@ -105,10 +112,10 @@ def test_throttled_reads_and_writes_are_counted_apart_and_with_their_operation()
 def test_an_index_that_is_declared_and_not_there_is_at_0_percent_until_it_is_built() -> None:
     async def story(stores: Stores, metrics: Metrics) -> tuple[float, float]:
         await stores.tables.run(CreateTable(ships.definition("Ships", indexes=())))
-        await metrics.look_at_indexes()
+        await metrics.refresh_indexes()
         before = metrics.value("OnlineIndexPercentageProgress", GlobalSecondaryIndexName="by-berth")
         await add_indexes(stores, [by_berth])
-        await metrics.look_at_indexes()
+        await metrics.refresh_indexes()
         return before, metrics.value("OnlineIndexPercentageProgress", GlobalSecondaryIndexName="by-berth")
 
     assert counted(story) == (0.0, 100.0)
@@ -119,8 +126,8 @@ def test_an_optional_index_is_shown_only_when_it_is_there() -> None:
         await create_tables(stores, SYSTEM.tables)
         shown = []
         for _ in range(2):
-            await metrics.look_at_indexes()
-            progress = [line for line in metrics.text().splitlines() if line.startswith("OnlineIndex")]
+            await metrics.refresh_indexes()
+            progress = [line for line in metrics.render().splitlines() if line.startswith("OnlineIndex")]
             shown.append(any("by-flag" in line for line in progress))
             await add_indexes(stores, [by_flag])
         return shown
@@ -138,20 +145,22 @@ def test_the_names_of_the_document_stand_for_the_real_ones(alias: str, real: str
         await stores.tables.run(CreateTable(ships.definition("Ships", indexes=())))
         with pytest.raises(Throttled):
             await stores.run(harbour.ship("S1"))
-        await metrics.look_at_indexes()
-        return metrics.value(alias), metrics.value(real), metrics.text()
+        await metrics.refresh_indexes()
+        return metrics.value(alias), metrics.value(real), metrics.render()
 
     by_alias, by_name, text = counted(story, faults=Faults(throttled=1.0))
 
-    assert metric_name(alias) == real
+    assert resolve_metric_name(alias) == real
     assert by_alias == by_name
     assert (by_alias > 0) == (alias == "UserErrors")
     assert not re.search(rf"^{alias}[{{_]", text, re.MULTILINE)
 
 
 def test_a_metric_that_is_not_there_is_refused_with_those_that_are() -> None:
-    with pytest.raises(NotFound, match="There is no metric 'Consumed': there are ConsumedReadCapacityUnits"):
-        metric_name("Consumed")
+    with pytest.raises(
+        NotFound, match="Unknown metric 'Consumed': expected one of ConsumedReadCapacityUnits"
+    ):
+        resolve_metric_name("Consumed")
 
 
 def test_a_condition_that_does_not_hold_is_counted_and_is_no_success() -> None:
@@ -189,8 +198,8 @@ def test_a_table_has_the_name_it_has_in_the_store_also_when_a_request_fails() ->
         await stores.run(harbour.arrive("S1", "B1"))
         with pytest.raises(ConditionFailed):
             await stores.run(harbour.arrive("S1", "B1"))
-        await metrics.look_at_indexes()
-        return metrics.text()
+        await metrics.refresh_indexes()
+        return metrics.render()
 
     names = set(re.findall(r'TableName="([^"]*)"', counted(story, environment="prod")))
 
@@ -223,8 +232,8 @@ def test_two_metrics_in_one_process_do_not_mix() -> None:
 def test_the_text_looks_at_the_indexes_on_the_loop_it_follows() -> None:
     async def story(stores: Stores, metrics: Metrics) -> str:
         await create_tables(stores, SYSTEM.tables)
-        metrics.follow(asyncio.get_running_loop())
-        return await asyncio.to_thread(metrics.text)
+        metrics.attach_loop(asyncio.get_running_loop())
+        return await asyncio.to_thread(metrics.render)
 
     assert (
         'OnlineIndexPercentageProgress{GlobalSecondaryIndexName="by-berth",TableName="Ships"} 100.0'
@@ -237,16 +246,16 @@ def test_indexes_that_cannot_be_looked_at_are_left_out_and_the_rest_is_told(
 ) -> None:
     async def story(stores: Stores, metrics: Metrics) -> str:
         await create_tables(stores, SYSTEM.tables)
-        await metrics.look_at_indexes()
-        metrics.follow(asyncio.get_running_loop())
+        await metrics.refresh_indexes()
+        metrics.attach_loop(asyncio.get_running_loop())
         stores.tables.close()  # type: ignore[attr-defined]
-        return await asyncio.to_thread(metrics.text)
+        return await asyncio.to_thread(metrics.render)
 
     text = counted(story)
 
     assert "ConsumedReadCapacityUnits_total" in text
     assert "OnlineIndexPercentageProgress{" not in text
-    assert "The indexes cannot be looked at" in caplog.text
+    assert "Refreshing the metrics of the indexes failed" in caplog.text
 
 
 def test_every_alert_of_the_documentation_is_on_a_metric_that_is_there() -> None:
@@ -263,10 +272,10 @@ def test_every_alert_of_the_documentation_is_on_a_metric_that_is_there() -> None
 def test_without_the_extra_the_stores_work_and_the_text_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['opentelemetry.exporter.prometheus'] = None\n"
-        "from holdfast import stores_in_memory\n"
-        "from holdfast.runtime.metrics import open_metrics\n"
+        "from holdfast import open_memory_stores\n"
+        "from holdfast.runtime.telemetry.metrics import open_metrics\n"
         "from tests.unit.mcp.harbour import SYSTEM\n"
-        "sys.stdout.write(open_metrics(stores_in_memory(SYSTEM)).text())\n"
+        "sys.stdout.write(open_metrics(open_memory_stores(SYSTEM)).render())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -277,12 +286,12 @@ def test_without_the_extra_the_stores_work_and_the_text_says_what_to_install() -
         check=True,
     )
 
-    assert done.stdout == HOW_TO_INSTALL == NoMetrics().text()
+    assert done.stdout == INSTALL_HINT == NoMetrics().render()
     assert "pip install '.[metrics]'" in done.stdout
 
 
 def test_with_the_extra_something_is_counted() -> None:
     async def story(stores: Stores, _: Metrics) -> str:
-        return open_metrics(stores).text()
+        return open_metrics(stores).render()
 
-    assert counted(story) != HOW_TO_INSTALL
+    assert counted(story) != INSTALL_HINT

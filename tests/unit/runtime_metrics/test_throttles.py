@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast import Operation, Stores, batch_put, transact
-from holdfast.errors import Throttled
-from holdfast.runtime.metrics import Metrics
+from holdfast.core.errors import Throttled
+from holdfast.runtime.telemetry.metrics import Metrics
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from tests.unit.mcp import harbour
 from tests.unit.mcp.harbour import SYSTEM, Ship
@@ -79,7 +79,7 @@ def test_a_usage_tells_the_throttles_of_its_request_alone() -> None:
     async def story(url: str) -> list[tuple[int, int]]:
         async with open_dynamodb(endpoint=url, region="us-east-1", waiting=Pauses().waiting) as tables:
             stores = Stores(tables, system=SYSTEM)
-            with stores.metered() as meter:
+            with stores.meter_usage() as meter:
                 await stores.run(harbour.ship("S1"))
                 await stores.run(harbour.ship("S1"))
             return [(usage.throttle_events, usage.throttled_requests) for usage in meter.usages]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import InvalidRequest, KeyUnavailable, SettingsError
+from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
 from holdfast.security.ciphers import Envelope, open_file_cipher
 
 OPENING = """
@@ -61,7 +61,7 @@ def test_a_rotation_reaches_a_cipher_that_is_open(tmp_path: Path) -> None:
     here, elsewhere = open_file_cipher(path), open_file_cipher(path)
     old = here.encrypt(b"text", {})
     id = elsewhere.rotate()
-    assert here.current_key_id == id == Envelope.of(here.encrypt(b"text", {})).key_id
+    assert here.current_key_id == id == Envelope.parse(here.encrypt(b"text", {})).key_id
     assert here.decrypt(elsewhere.encrypt(b"new", {}), {}) == b"new"
     assert elsewhere.decrypt(old, {}) == b"text"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -70,7 +70,7 @@ def test_a_rotation_reaches_a_cipher_that_is_open(tmp_path: Path) -> None:
 def test_a_lost_key_is_named(tmp_path: Path) -> None:
     message = open_file_cipher(tmp_path / "one.json").encrypt(b"text", {})
     other = open_file_cipher(tmp_path / "other.json")
-    with pytest.raises(KeyUnavailable, match=Envelope.of(message).key_id):
+    with pytest.raises(KeyUnavailable, match=Envelope.parse(message).key_id):
         other.decrypt(message, {})
 
 
@@ -101,14 +101,14 @@ def test_a_file_that_is_no_key_file_is_refused(tmp_path: Path, text: str) -> Non
     path = tmp_path / "keys.json"
     path.touch(mode=0o600)
     path.write_text(text)
-    with pytest.raises(SettingsError, match="no key file"):
+    with pytest.raises(SettingsError, match="Invalid key file"):
         open_file_cipher(path)
 
 
 def test_a_key_file_that_vanished_is_said_so(tmp_path: Path) -> None:
     cipher = open_file_cipher(_path := tmp_path / "keys.json")
     _path.unlink()
-    with pytest.raises(KeyUnavailable, match="cannot be read"):
+    with pytest.raises(KeyUnavailable, match="Failed to read"):
         cipher.encrypt(b"", {})
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.security.hosts import is_name_of_this_machine
+from holdfast.security.hosts import is_local_host
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from holdfast.security.hosts import is_name_of_this_machine
     ],
 )
 def test_a_name_that_nobody_else_can_own_is_ours(host: str) -> None:
-    assert is_name_of_this_machine(host.encode())
+    assert is_local_host(host.encode())
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_a_name_that_nobody_else_can_own_is_ours(host: str) -> None:
     ],
 )
 def test_any_other_name_is_not(host: str) -> None:
-    assert not is_name_of_this_machine(host.encode())
+    assert not is_local_host(host.encode())
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_judged(host: bytes) -> None:
-    assert is_name_of_this_machine(host) in {True, False}
+    assert is_local_host(host) in {True, False}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import InvalidRequest, NotFound, SettingsError
+from holdfast.config.settings import Settings
+from holdfast.core.errors import InvalidRequest, NotFound, SettingsError
 from holdfast.security.secrets import EnvironmentSecrets, FileSecrets, Secret, open_secrets
-from holdfast.settings import Settings
 
 SECRET = Secret("webhook", "open-sesame", "before-that")
 
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_parsed_does_not_show_what_is_in_it(tmp_path: Path
     ["webhook = 7", "webhook = ''", "[webhook]\nprevious = 'x'", "[webhook]\ncurrent = 'x'\nnext = 'y'"],
 )
 def test_what_is_no_secret_in_a_file_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SettingsError, match="must be a text"):
+    with pytest.raises(SettingsError, match="expected a string"):
         FileSecrets(written(tmp_path / "secrets.toml", text)).fetch("webhook")
 
 

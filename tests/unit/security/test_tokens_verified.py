@@ -24,9 +24,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.errors import HoldfastError, SettingsError, TokenKeysUnreachable, TokenRefused
+from holdfast.core.errors import HoldfastError, SettingsError, TokenKeysUnreachable, TokenRefused
 from holdfast.security.tokens import KEYS_BYTES_MAX, TokenKeys, TokenVerifier, VerifiedToken
-from holdfast.web import serving
+from holdfast.web import serve_in_thread
 
 NOW = 1_700_000_000.0
 ISSUER, AUDIENCE = "https://issuer.test", "https://api.test"
@@ -320,7 +320,7 @@ class KeyService:
 
     @contextmanager
     def verifying(self, **options: Any) -> Iterator[TokenVerifier]:
-        with serving(Starlette(routes=[Route("/jwks", self.jwks)])) as url:
+        with serve_in_thread(Starlette(routes=[Route("/jwks", self.jwks)])) as url:
             keys = TokenKeys(f"{url}/jwks", self.clock, **{"elapsed": self.clock.now, **options})
             yield TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=self.clock)
 
@@ -403,7 +403,7 @@ def test_while_the_issuer_is_down_the_last_known_keys_are_used(
                 assert asyncio.run(verifier.verify(service.fresh_token())).subject == "acme-client"
 
     assert service.fetches == 2
-    assert "those of before are used on" in caplog.text
+    assert "using the previous keys" in caplog.text
     assert "127.0.0.1" not in "".join(
         each.message for each in caplog.records if each.name.startswith("holdfast")
     )
@@ -476,13 +476,13 @@ def test_a_token_that_was_proved_ends_when_it_says(tmp_path: Path) -> None:
 def test_only_so_many_tokens_are_known_and_those_that_are_forgotten_are_proved_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.security.tokens.PROVED_MAX", 2)
+    monkeypatch.setattr("holdfast.security.tokens.CACHED_TOKENS_MAX", 2)
     clock, tokens = HandClock(), [token(jti=str(number)) for number in range(5)]
     verifier = TokenVerifier(
         TokenKeys(key_file(tmp_path), clock), issuer=ISSUER, audience=AUDIENCE, clock=clock
     )
     found = [asyncio.run(verifier.verify(each)) for each in tokens]
-    assert len(verifier._known) == 2
+    assert len(verifier._cache) == 2
     again = asyncio.run(verifier.verify(tokens[0]))
     assert again == found[0] and again is not found[0]
 
@@ -531,7 +531,7 @@ def test_an_issuer_that_does_not_answer_in_time_counts_as_down() -> None:
     # Connections are taken by the system, and nobody ever reads from them.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/jwks"
-        keys = TokenKeys(url, clock, patience_s=0.05)
+        keys = TokenKeys(url, clock, timeout_s=0.05)
         verifier = TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=clock)
         with pytest.raises(TokenKeysUnreachable):
             asyncio.run(verifier.verify(token()))

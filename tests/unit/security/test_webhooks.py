@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import AccessRefused, SettingsError
+from holdfast.core.errors import AccessRefused, SettingsError
 from holdfast.security.webhooks import sign, verify, verify_shared_secret
 
 SECRET = "a secret of the office"

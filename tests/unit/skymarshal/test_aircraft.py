@@ -6,19 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skymarshal.aircraft import aircraft_type, aircraft_types, cabin_crew_min, check_crew
+from skymarshal.domain.aircraft_types import (
+    check_crew,
+    get_aircraft_type,
+    get_aircraft_types,
+    get_min_cabin_crew,
+)
 
 
 @pytest.mark.parametrize(
     ("seats", "crew"), [(0, 0), (1, 1), (50, 1), (51, 2), (100, 2), (101, 3), (150, 3), (371, 8), (486, 10)]
 )
 def test_one_cabin_crew_for_every_fifty_seats_or_part_of_it(seats: int, crew: int) -> None:
-    assert cabin_crew_min(seats) == crew
+    assert get_min_cabin_crew(seats) == crew
 
 
 @given(st.integers(0, 1000))
 def test_a_further_seat_never_needs_fewer(seats: int) -> None:
-    assert 0 <= cabin_crew_min(seats + 1) - cabin_crew_min(seats) <= 1
+    assert 0 <= get_min_cabin_crew(seats + 1) - get_min_cabin_crew(seats) <= 1
 
 
 def test_a_full_crew_is_enough() -> None:
@@ -40,15 +45,15 @@ def test_what_is_missing_is_told_by_number() -> None:
 
 
 def test_a_type_is_found_by_its_designator_and_an_unknown_one_is_refused() -> None:
-    assert aircraft_type("b789").name == "Boeing 787-9"
-    with pytest.raises(ValueError, match="the table has A320"):
-        aircraft_type("DC3")
+    assert get_aircraft_type("b789").name == "Boeing 787-9"
+    with pytest.raises(ValueError, match="expected one of A320"):
+        get_aircraft_type("DC3")
 
 
 def test_negative_seats_are_refused() -> None:
     with pytest.raises(ValueError, match="the number installed"):
-        cabin_crew_min(-1)
+        get_min_cabin_crew(-1)
 
 
 def test_every_type_carries_people_or_freight() -> None:
-    assert all(entry.seats > 0 or entry.cargo_kg > 0 for entry in aircraft_types().values())
+    assert all(entry.seats > 0 or entry.cargo_kg > 0 for entry in get_aircraft_types().values())

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skymarshal.airports import (
-    airport_of,
-    airports,
-    airports_by_icao,
-    distance_km,
+from skymarshal.domain.airports import (
+    compute_distance_km,
+    get_airport,
+    get_airports,
+    get_airports_by_icao,
+    get_min_connection_minutes,
+    get_utc_offset,
     is_international,
-    minimum_connection_minutes,
-    utc_offset,
 )
 
-CODES = st.sampled_from(sorted(airports()))
+CODES = st.sampled_from(sorted(get_airports()))
 
 
 def test_the_table_holds_each_airport_once_with_places_and_zones_that_exist() -> None:
-    assert len(airports()) >= 120
-    assert len(airports_by_icao()) == len(airports())
-    for airport in airports().values():
+    assert len(get_airports()) >= 120
+    assert len(get_airports_by_icao()) == len(get_airports())
+    for airport in get_airports().values():
         assert len(airport.iata) == 3
         assert len(airport.icao) == 4
         assert abs(airport.latitude) <= 90
@@ -49,28 +49,31 @@ def test_the_table_holds_each_airport_once_with_places_and_zones_that_exist() ->
     ],
 )
 def test_distances_are_those_published_within_half_a_percent(origin: str, destination: str, km: int) -> None:
-    assert distance_km(origin, destination) == pytest.approx(km, rel=0.005)
+    assert compute_distance_km(origin, destination) == pytest.approx(km, rel=0.005)
 
 
 @given(CODES, CODES, CODES)
 def test_a_distance_is_the_same_both_ways_and_no_detour_is_shorter(one: str, other: str, via: str) -> None:
-    assert distance_km(one, other) == pytest.approx(distance_km(other, one))
-    assert distance_km(one, other) <= distance_km(one, via) + distance_km(via, other) + 1e-6
-    assert distance_km(one, one) == 0
+    assert compute_distance_km(one, other) == pytest.approx(compute_distance_km(other, one))
+    assert (
+        compute_distance_km(one, other)
+        <= compute_distance_km(one, via) + compute_distance_km(via, other) + 1e-6
+    )
+    assert compute_distance_km(one, one) == 0
 
 
 def test_an_airport_is_found_by_either_code_and_an_unknown_one_is_refused() -> None:
-    assert airport_of("omaa") is airport_of("AUH")
+    assert get_airport("omaa") is get_airport("AUH")
     with pytest.raises(ValueError, match=r"add the airport to data/airports\.csv"):
-        airport_of("QQQ")
+        get_airport("QQQ")
 
 
 def test_the_offset_follows_summer_time() -> None:
-    assert utc_offset("AUH", datetime(2026, 7, 1, tzinfo=UTC)) == timedelta(hours=4)
-    assert utc_offset("LHR", datetime(2026, 1, 1, tzinfo=UTC)) == timedelta(0)
-    assert utc_offset("LHR", datetime(2026, 7, 1, tzinfo=UTC)) == timedelta(hours=1)
-    with pytest.raises(ValueError, match="no zone"):
-        utc_offset("LHR", datetime(2026, 7, 1))
+    assert get_utc_offset("AUH", datetime(2026, 7, 1, tzinfo=UTC)) == timedelta(hours=4)
+    assert get_utc_offset("LHR", datetime(2026, 1, 1, tzinfo=UTC)) == timedelta(0)
+    assert get_utc_offset("LHR", datetime(2026, 7, 1, tzinfo=UTC)) == timedelta(hours=1)
+    with pytest.raises(ValueError, match="expected a time zone"):
+        get_utc_offset("LHR", datetime(2026, 7, 1))
 
 
 @pytest.mark.parametrize(
@@ -83,15 +86,15 @@ def test_a_flight_over_a_border_or_from_an_unknown_airport_is_international(
 
 
 def test_a_change_of_planes_takes_what_the_airport_says_or_the_default() -> None:
-    assert minimum_connection_minutes("AUH", inbound_international=True, outbound_international=True) == 60
-    assert minimum_connection_minutes("QQQ", inbound_international=True, outbound_international=True) == 75
-    assert minimum_connection_minutes("DXB", inbound_international=False, outbound_international=False) == 45
+    assert get_min_connection_minutes("AUH", inbound_international=True, outbound_international=True) == 60
+    assert get_min_connection_minutes("QQQ", inbound_international=True, outbound_international=True) == 75
+    assert get_min_connection_minutes("DXB", inbound_international=False, outbound_international=False) == 45
 
 
 @given(CODES, st.booleans(), st.booleans())
 def test_another_terminal_takes_half_an_hour_more(code: str, inbound: bool, outbound: bool) -> None:
     same, other = (
-        minimum_connection_minutes(
+        get_min_connection_minutes(
             code, inbound_international=inbound, outbound_international=outbound, same_terminal=same_terminal
         )
         for same_terminal in (True, False)

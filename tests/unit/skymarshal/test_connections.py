@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skymarshal.connections import (
-    CABINS,
-    NEEDS,
-    TIERS,
-    Disruption,
+from skymarshal.domain.connections import (
+    CABIN_POINTS,
+    NEED_POINTS,
+    TIER_POINTS,
+    FlightDisruption,
     Leg,
-    Passenger,
-    missed_connections,
+    PassengerProfile,
+    find_missed_connections,
     rank_passengers,
 )
-from skymarshal.statuses import DisruptionKind, ReputationRisk
+from skymarshal.domain.statuses import DisruptionKind, ReputationRisk
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -37,8 +37,8 @@ def leg(flight: str, route: str, start: int, end: int, **more: str) -> Leg:
     )
 
 
-def delay(flight: str, minutes: int) -> Disruption:
-    return Disruption(flight, DisruptionKind.DELAY, minutes * MINUTE)
+def delay(flight: str, minutes: int) -> FlightDisruption:
+    return FlightDisruption(flight, DisruptionKind.DELAY, minutes * MINUTE)
 
 
 # London to Mumbai over Abu Dhabi, with 120 minutes there of which 60 are needed.
@@ -47,20 +47,20 @@ OVER_THE_HUB = [leg("EY12", "LHR-AUH", 0, 420), leg("EY204", "AUH-BOM", 540, 720
 
 @pytest.mark.parametrize(("late", "missed"), [(0, 0), (60, 0), (61, 1), (600, 1)])
 def test_a_connection_is_missed_when_less_than_the_minimum_is_left(late: int, missed: int) -> None:
-    assert len(missed_connections(OVER_THE_HUB, delay("EY12", late))) == missed
+    assert len(find_missed_connections(OVER_THE_HUB, delay("EY12", late))) == missed
 
 
 def test_a_missed_connection_says_how_much_time_is_left_and_needed() -> None:
-    [missed] = missed_connections(OVER_THE_HUB, delay("EY12", 90))
+    [missed] = find_missed_connections(OVER_THE_HUB, delay("EY12", 90))
 
     assert (missed.inbound, missed.outbound, missed.airport) == ("EY12", "EY204", "AUH")
-    assert str(missed) == "30 minutes at AUH for EY204, and 60 are needed."
+    assert str(missed) == "30 minutes at AUH for EY204, 60 are needed."
 
 
 def test_a_cancelled_flight_loses_every_flight_that_follows_it() -> None:
     legs = [*OVER_THE_HUB, leg("AI101", "BOM-DEL", 900, 1020)]
 
-    [missed] = missed_connections(legs, Disruption("EY12", DisruptionKind.CANCEL))
+    [missed] = find_missed_connections(legs, FlightDisruption("EY12", DisruptionKind.CANCEL))
 
     assert missed.available is None
     assert missed.legs_lost == 2
@@ -70,20 +70,20 @@ def test_a_cancelled_flight_loses_every_flight_that_follows_it() -> None:
 def test_a_stopover_is_not_a_connection() -> None:
     stay = [OVER_THE_HUB[0], leg("EY204", "AUH-BOM", 420 + 24 * 60 + 1, 420 + 27 * 60)]
 
-    assert missed_connections(stay, Disruption("EY12", DisruptionKind.CANCEL)) == []
+    assert find_missed_connections(stay, FlightDisruption("EY12", DisruptionKind.CANCEL)) == []
 
 
 def test_a_late_departure_onwards_is_no_missed_connection() -> None:
-    assert missed_connections(OVER_THE_HUB, delay("EY204", 300)) == []
-    assert missed_connections(OVER_THE_HUB, Disruption("EY204", DisruptionKind.CANCEL)) == []
+    assert find_missed_connections(OVER_THE_HUB, delay("EY204", 300)) == []
+    assert find_missed_connections(OVER_THE_HUB, FlightDisruption("EY204", DisruptionKind.CANCEL)) == []
 
 
 def test_a_swap_that_keeps_the_time_breaks_nothing() -> None:
-    assert missed_connections(OVER_THE_HUB, Disruption("EY12", DisruptionKind.SWAP)) == []
+    assert find_missed_connections(OVER_THE_HUB, FlightDisruption("EY12", DisruptionKind.SWAP)) == []
 
 
 def test_a_disruption_elsewhere_breaks_nothing() -> None:
-    assert missed_connections(OVER_THE_HUB, delay("EY999", 600)) == []
+    assert find_missed_connections(OVER_THE_HUB, delay("EY999", 600)) == []
 
 
 def test_the_latest_estimate_counts_not_the_plan() -> None:
@@ -96,7 +96,7 @@ def test_the_latest_estimate_counts_not_the_plan() -> None:
         estimated_departure=NOON + 600 * MINUTE,
     )
 
-    assert missed_connections([OVER_THE_HUB[0], waits], delay("EY12", 90)) == []
+    assert find_missed_connections([OVER_THE_HUB[0], waits], delay("EY12", 90)) == []
 
 
 def test_a_delay_that_the_estimate_already_shows_is_counted_once() -> None:
@@ -110,16 +110,16 @@ def test_a_delay_that_the_estimate_already_shows_is_counted_once() -> None:
         estimated_arrival=NOON + 510 * MINUTE,
     )
 
-    [missed] = missed_connections([known_late, OVER_THE_HUB[1]], delay("EY12", 90))
+    [missed] = find_missed_connections([known_late, OVER_THE_HUB[1]], delay("EY12", 90))
 
     assert missed.available == 30 * MINUTE
-    assert missed_connections([known_late, OVER_THE_HUB[1]], delay("EY12", 60)) == []
+    assert find_missed_connections([known_late, OVER_THE_HUB[1]], delay("EY12", 60)) == []
 
 
 def test_what_was_too_short_already_is_not_blamed_on_the_disruption() -> None:
     short = [OVER_THE_HUB[0], leg("EY204", "AUH-BOM", 450, 720)]
 
-    assert missed_connections(short, delay("EY12", 10)) == []
+    assert find_missed_connections(short, delay("EY12", 10)) == []
 
 
 def test_another_terminal_takes_longer() -> None:
@@ -128,38 +128,38 @@ def test_another_terminal_takes_longer() -> None:
         leg("EY204", "AUH-BOM", 540, 720, departure_terminal="2"),
     ]
 
-    assert missed_connections(apart, delay("EY12", 45)) != []
-    assert missed_connections(OVER_THE_HUB, delay("EY12", 45)) == []
+    assert find_missed_connections(apart, delay("EY12", 45)) != []
+    assert find_missed_connections(OVER_THE_HUB, delay("EY12", 45)) == []
 
 
 def test_terminals_that_are_not_both_known_are_taken_as_one() -> None:
     half_known = [OVER_THE_HUB[0], leg("EY204", "AUH-BOM", 540, 720, departure_terminal="2")]
 
-    assert missed_connections(half_known, delay("EY12", 45)) == []
+    assert find_missed_connections(half_known, delay("EY12", 45)) == []
 
 
 def test_a_connection_planned_at_the_minimum_is_missed_by_a_minute() -> None:
     tight = [OVER_THE_HUB[0], leg("EY204", "AUH-BOM", 480, 720)]
 
-    assert len(missed_connections(tight, delay("EY12", 1))) == 1
+    assert len(find_missed_connections(tight, delay("EY12", 1))) == 1
 
 
 def test_a_stay_of_a_whole_day_is_still_a_connection() -> None:
     stay = [OVER_THE_HUB[0], leg("EY204", "AUH-BOM", 420 + 24 * 60, 420 + 27 * 60)]
 
-    assert len(missed_connections(stay, Disruption("EY12", DisruptionKind.CANCEL))) == 1
+    assert len(find_missed_connections(stay, FlightDisruption("EY12", DisruptionKind.CANCEL))) == 1
 
 
 @given(st.integers(0, 600), st.integers(0, 600))
 def test_a_longer_delay_never_saves_a_connection(shorter: int, more: int) -> None:
-    first = len(missed_connections(OVER_THE_HUB, delay("EY12", shorter)))
+    first = len(find_missed_connections(OVER_THE_HUB, delay("EY12", shorter)))
 
-    assert first <= len(missed_connections(OVER_THE_HUB, delay("EY12", shorter + more)))
+    assert first <= len(find_missed_connections(OVER_THE_HUB, delay("EY12", shorter + more)))
 
 
 def test_a_child_alone_comes_before_the_best_customer() -> None:
-    child = Passenger(passenger_id="P9", special_services=["UMNR"], cabin="Y")
-    best = Passenger(passenger_id="P1", tier="Platinum", cabin="First", missed_connections=3)
+    child = PassengerProfile(passenger_id="P9", special_services=["UMNR"], cabin="Y")
+    best = PassengerProfile(passenger_id="P1", tier="Platinum", cabin="First", missed_connections=3)
 
     assert [entry.passenger_id for entry in rank_passengers([best, child])] == ["P9", "P1"]
 
@@ -167,7 +167,7 @@ def test_a_child_alone_comes_before_the_best_customer() -> None:
 def test_a_score_is_the_sum_of_the_reasons_it_gives() -> None:
     [entry] = rank_passengers(
         [
-            Passenger(
+            PassengerProfile(
                 passenger_id="P1",
                 special_services=["WCHR", "VGML"],
                 tier="gold",
@@ -189,23 +189,23 @@ def test_a_score_is_the_sum_of_the_reasons_it_gives() -> None:
 
 
 def test_equals_keep_the_order_of_their_ids() -> None:
-    people = [Passenger(passenger_id=f"P{number}") for number in (3, 1, 2)]
+    people = [PassengerProfile(passenger_id=f"P{number}") for number in (3, 1, 2)]
 
     assert [entry.passenger_id for entry in rank_passengers(people)] == ["P1", "P2", "P3"]
 
 
 @given(
-    st.sampled_from(sorted(NEEDS)),
-    st.sampled_from(sorted(TIERS)),
-    st.sampled_from(sorted(CABINS)),
+    st.sampled_from(sorted(NEED_POINTS)),
+    st.sampled_from(sorted(TIER_POINTS)),
+    st.sampled_from(sorted(CABIN_POINTS)),
     st.integers(0, 9),
     st.sampled_from(ReputationRisk),
 )
 def test_need_outranks_every_status_and_cabin(
     need: str, tier: str, cabin: str, missed: int, risk: ReputationRisk
 ) -> None:
-    needy = Passenger(passenger_id="P9", special_services=[need])
-    other = Passenger(
+    needy = PassengerProfile(passenger_id="P9", special_services=[need])
+    other = PassengerProfile(
         passenger_id="P1", tier=tier, cabin=cabin, missed_connections=missed, reputation_risk=risk
     )
 

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from skymarshal.delay_codes import delay_code, delay_codes
+from skymarshal.domain.delay_codes import get_delay_codes, parse_delay_code
 
 
 def test_the_codes_are_two_digits_and_their_letters_are_unique() -> None:
-    letters = [entry.letters for entry in delay_codes().values() if entry.letters]
+    letters = [entry.letters for entry in get_delay_codes().values() if entry.letters]
 
-    assert all(len(code) == 2 and code.isdigit() for code in delay_codes())
+    assert all(len(code) == 2 and code.isdigit() for code in get_delay_codes())
     assert len(letters) == len(set(letters))
-    assert {"11", "41", "71", "81", "93", "97", "98", "99"} <= set(delay_codes())
+    assert {"11", "41", "71", "81", "93", "97", "98", "99"} <= set(get_delay_codes())
 
 
 @pytest.mark.parametrize("text", ["93", "093", "93A", "ra", " RA "])
 def test_a_code_is_found_however_it_is_written(text: str) -> None:
-    assert delay_code(text).code == "93"
+    assert parse_delay_code(text).code == "93"
 
 
 def test_a_single_digit_is_a_code_with_its_zero_left_out() -> None:
-    assert delay_code("6").letters == "OA"
+    assert parse_delay_code("6").letters == "OA"
 
 
 @pytest.mark.parametrize("text", ["", "10", "20", "193", "93AB", "weather"])
 def test_an_unknown_code_is_refused_with_the_way_out(text: str) -> None:
-    with pytest.raises(ValueError, match="99 stands for"):
-        delay_code(text)
+    with pytest.raises(ValueError, match="Use 99 for"):
+        parse_delay_code(text)
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_an_unknown_code_is_refused_with_the_way_out(text: str) -> None:
     ],
 )
 def test_only_what_is_clearly_beyond_the_carrier_frees_it(code: str, frees: bool) -> None:
-    assert delay_code(code).frees_from_compensation is frees
+    assert parse_delay_code(code).is_extraordinary is frees

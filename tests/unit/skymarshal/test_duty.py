@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skymarshal.duty import (
+from skymarshal.domain.duty_limits import (
     EASA_FTL,
     FAR_117,
     FAR_121_CABIN,
     Duty,
-    Rules,
-    augmented_fdp_limit,
+    DutyRules,
     check_duties,
-    fdp_limit,
-    joined,
-    rules_for,
+    get_augmented_fdp_limit,
+    get_fdp_limit,
+    get_rules,
+    join_sectors,
 )
 
 ABU_DHABI = timedelta(hours=4)
@@ -51,7 +51,7 @@ def duty(name: str, start_hour: float, hours: float, **more: object) -> Duty:
     ],
 )
 def test_table_b_of_far_117_is_as_published(report: time, hours: list[float]) -> None:
-    assert [fdp_limit(report, segments) for segments in range(1, 8)] == [
+    assert [get_fdp_limit(report, segments) for segments in range(1, 8)] == [
         timedelta(hours=hour) for hour in hours
     ]
 
@@ -75,7 +75,7 @@ def test_table_b_of_far_117_is_as_published(report: time, hours: list[float]) ->
 def test_table_c_of_far_117_is_as_published(
     report: time, pilots: int, facility: Literal[1, 2, 3], hours: float
 ) -> None:
-    assert augmented_fdp_limit(report, pilots, facility) == timedelta(hours=hours)
+    assert get_augmented_fdp_limit(report, pilots, facility) == timedelta(hours=hours)
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,23 @@ def test_table_c_of_far_117_is_as_published(
     ],
 )
 def test_the_basic_table_of_easa_is_as_published(report: time, sectors: int, limit: tuple[int, int]) -> None:
-    assert fdp_limit(report, sectors, EASA_FTL) == timedelta(hours=limit[0], minutes=limit[1])
+    assert get_fdp_limit(report, sectors, EASA_FTL) == timedelta(hours=limit[0], minutes=limit[1])
 
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=lambda rules: str(rules.name))
 @given(report=st.times(), segments=st.integers(1, 12))
 def test_every_minute_of_the_day_has_a_limit_that_more_segments_never_raise(
-    rules: Rules, report: time, segments: int
+    rules: DutyRules, report: time, segments: int
 ) -> None:
-    assert timedelta(hours=9) <= fdp_limit(report, segments + 1, rules) <= fdp_limit(report, segments, rules)
+    assert (
+        timedelta(hours=9)
+        <= get_fdp_limit(report, segments + 1, rules)
+        <= get_fdp_limit(report, segments, rules)
+    )
 
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=lambda rules: str(rules.name))
-def test_the_rows_of_a_table_cover_the_day_once(rules: Rules) -> None:
+def test_the_rows_of_a_table_cover_the_day_once(rules: DutyRules) -> None:
     for table in filter(None, (rules.fdp, rules.augmented, rules.flight_time)):
         edges = [
             (row.first.hour * 60 + row.first.minute, row.last.hour * 60 + row.last.minute)
@@ -121,18 +125,18 @@ def test_the_rows_of_a_table_cover_the_day_once(rules: Rules) -> None:
 
 def test_no_segments_and_unknown_augmentation_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 segment"):
-        fdp_limit(time(8), 0)
+        get_fdp_limit(time(8), 0)
     with pytest.raises(ValueError, match="no augmented limit"):
-        augmented_fdp_limit(time(8), 5, 1)
+        get_augmented_fdp_limit(time(8), 5, 1)
     with pytest.raises(ValueError, match="no augmented limit"):
-        augmented_fdp_limit(time(8), 3, 1, EASA_FTL)
+        get_augmented_fdp_limit(time(8), 3, 1, EASA_FTL)
 
 
 @pytest.mark.parametrize(
     ("start", "end", "sentence"),
     [
         (MIDNIGHT, MIDNIGHT, "must start before it ends"),
-        (MIDNIGHT.replace(tzinfo=None), MIDNIGHT, "without a zone"),
+        (MIDNIGHT.replace(tzinfo=None), MIDNIGHT, "with a time zone"),
     ],
 )
 def test_a_duty_with_impossible_times_is_refused(start: datetime, end: datetime, sentence: str) -> None:
@@ -147,9 +151,9 @@ def test_a_duty_at_the_limit_is_legal_and_a_minute_more_is_not() -> None:
     assert check_duties([at_limit], utc_offset=ABU_DHABI) == []
     [violation] = check_duties([beyond], utc_offset=ABU_DHABI)
     assert violation.limit == "flight duty period"
-    assert violation.by == timedelta(minutes=1)
+    assert violation.excess == timedelta(minutes=1)
     assert violation.paragraph == "14 CFR 117.13(a), Table B"
-    assert violation.extendable
+    assert violation.is_extendable
     assert str(violation).endswith("captain and carrier may extend.")
 
 
@@ -163,7 +167,7 @@ def test_the_local_hour_of_report_decides_not_utc() -> None:
 def test_an_excess_over_two_hours_cannot_be_extended() -> None:
     [violation] = check_duties([duty("R1", 4, 16.5)], utc_offset=ABU_DHABI)
 
-    assert not violation.extendable
+    assert not violation.is_extendable
 
 
 def test_a_second_long_extension_needs_thirty_hours_free_first() -> None:
@@ -172,8 +176,8 @@ def test_a_second_long_extension_needs_thirty_hours_free_first() -> None:
     tired = check_duties([first, soon], utc_offset=ABU_DHABI)
     fresh = check_duties([first, rested], utc_offset=ABU_DHABI)
 
-    assert [violation.extendable for violation in tired] == [True, False]
-    assert [violation.extendable for violation in fresh] == [True, True]
+    assert [violation.is_extendable for violation in tired] == [True, False]
+    assert [violation.is_extendable for violation in fresh] == [True, True]
 
 
 def test_the_period_ends_on_blocks_while_the_duty_goes_on() -> None:
@@ -211,7 +215,7 @@ def test_table_a_limits_the_flying_within_a_period(
 
 
 def test_someone_not_acclimated_has_half_an_hour_less() -> None:
-    [violation] = check_duties([duty("R1", 4, 14, acclimated=False)], utc_offset=ABU_DHABI)
+    [violation] = check_duties([duty("R1", 4, 14, is_acclimated=False)], utc_offset=ABU_DHABI)
 
     assert violation.allowed == timedelta(hours=13.5)
 
@@ -223,7 +227,7 @@ def test_a_delay_that_eats_into_the_rest_is_found_by_its_minutes() -> None:
     [violation] = check_duties([today, tomorrow], utc_offset=ABU_DHABI, proposed=[late])
 
     assert (violation.limit, violation.duty_id) == ("rest before duty", "R2")
-    assert violation.by == timedelta(hours=1)
+    assert violation.excess == timedelta(hours=1)
     assert violation.paragraph == "14 CFR 117.25(e)"
 
 
@@ -238,7 +242,7 @@ def test_what_was_broken_before_is_not_blamed_on_the_change() -> None:
 def test_rows_of_several_sectors_are_one_duty_with_as_many_segments() -> None:
     same_start = [duty("R1", 4, 6), duty("R2", 4, 12), duty("R3", 17, 2)]
 
-    [period] = joined(same_start)
+    [period] = join_sectors(same_start)
 
     assert (period.segments, period.end, period.duty_id) == (3, MIDNIGHT + timedelta(hours=19), "R3")
 
@@ -246,34 +250,37 @@ def test_rows_of_several_sectors_are_one_duty_with_as_many_segments() -> None:
 def test_a_joined_duty_is_as_good_as_its_weakest_sector() -> None:
     flown = timedelta(hours=2)
     augmented = duty("R1", 4, 6, pilots=4, rest_facility=1, flight_time=flown)
-    weaker = duty("R2", 4, 8, pilots=3, rest_facility=3, flight_time=flown, acclimated=False)
+    weaker = duty("R2", 4, 8, pilots=3, rest_facility=3, flight_time=flown, is_acclimated=False)
     plain = duty("R3", 4, 7)
 
-    [period] = joined([augmented, weaker])
-    [without_bunk] = joined([augmented, plain])
+    [period] = join_sectors([augmented, weaker])
+    [without_bunk] = join_sectors([augmented, plain])
 
-    assert (period.pilots, period.rest_facility, period.acclimated) == (3, 3, False)
+    assert (period.pilots, period.rest_facility, period.is_acclimated) == (3, 3, False)
     assert period.flight_time == 2 * flown
     assert period.fdp_end == MIDNIGHT + timedelta(hours=12)
     assert without_bunk.rest_facility is None
 
 
 def test_four_hours_between_rows_make_two_duties() -> None:
-    assert len(joined([duty("R1", 4, 4), duty("R2", 12, 4)])) == 2
-    assert len(joined([duty("R1", 4, 4), duty("R2", 11.9, 4)])) == 1
+    assert len(join_sectors([duty("R1", 4, 4), duty("R2", 12, 4)])) == 2
+    assert len(join_sectors([duty("R1", 4, 4), duty("R2", 11.9, 4)])) == 1
 
 
 @pytest.mark.parametrize(("hours", "extendable"), [(16, True), (16.1, False)])
 def test_two_hours_is_the_longest_extension(hours: float, extendable: bool) -> None:
     [violation] = check_duties([duty("R1", 4, hours)], utc_offset=ABU_DHABI)
 
-    assert violation.extendable is extendable
+    assert violation.is_extendable is extendable
 
 
 def test_a_short_extension_does_not_use_up_the_long_one() -> None:
     short, long = duty("R1", 4, 14.5), duty("R2", 31, 15)
 
-    assert [found.extendable for found in check_duties([short, long], utc_offset=ABU_DHABI)] == [True, True]
+    assert [found.is_extendable for found in check_duties([short, long], utc_offset=ABU_DHABI)] == [
+        True,
+        True,
+    ]
 
 
 def test_a_duty_within_the_free_time_keeps_the_second_long_extension_away() -> None:
@@ -281,25 +288,28 @@ def test_a_duty_within_the_free_time_keeps_the_second_long_extension_away() -> N
 
     found = check_duties([first, between, second], utc_offset=ABU_DHABI)
 
-    assert [(violation.duty_id, violation.extendable) for violation in found] == [("R1", True), ("R3", False)]
+    assert [(violation.duty_id, violation.is_extendable) for violation in found] == [
+        ("R1", True),
+        ("R3", False),
+    ]
 
 
 def test_time_free_before_the_first_long_extension_does_not_allow_a_second() -> None:
     duties = [duty("R0", -60, 6), duty("R1", 4, 15), duty("R2", 31, 15)]
 
-    assert [found.extendable for found in check_duties(duties, utc_offset=ABU_DHABI)] == [True, False]
+    assert [found.is_extendable for found in check_duties(duties, utc_offset=ABU_DHABI)] == [True, False]
 
 
 def test_exactly_thirty_hours_free_restore_the_long_extension() -> None:
     found = check_duties([duty("R1", 7, 15), duty("R2", 52, 15)], utc_offset=ABU_DHABI)
 
-    assert [violation.extendable for violation in found] == [True, True]
+    assert [violation.is_extendable for violation in found] == [True, True]
 
 
 def test_rules_without_an_extension_offer_none() -> None:
     [violation] = check_duties([duty("R1", 4, 14.5)], utc_offset=ABU_DHABI, rules=FAR_121_CABIN)
 
-    assert not violation.extendable
+    assert not violation.is_extendable
 
 
 def test_three_segments_may_be_flown_augmented() -> None:
@@ -360,7 +370,7 @@ def test_sixty_hours_of_duty_periods_in_a_week_is_the_limit() -> None:
     assert check_duties(at_limit, utc_offset=ABU_DHABI) == []
     [violation] = check_duties(beyond, utc_offset=ABU_DHABI)
     assert violation.limit == "flight duty period in 168 hours"
-    assert violation.by == timedelta(hours=2)
+    assert violation.excess == timedelta(hours=2)
 
 
 def test_no_extension_is_offered_beyond_a_cumulative_limit() -> None:
@@ -369,7 +379,7 @@ def test_no_extension_is_offered_beyond_a_cumulative_limit() -> None:
     found = check_duties(week, utc_offset=ABU_DHABI, proposed=[duty("R5", 134, 13)])
 
     assert "flight duty period in 168 hours" in [violation.limit for violation in found]
-    assert not any(violation.extendable for violation in found)
+    assert not any(violation.is_extendable for violation in found)
 
 
 @pytest.mark.parametrize(("hours_each", "broken"), [(5, False), (5.1, True)])
@@ -399,8 +409,8 @@ def test_easa_asks_for_rest_as_long_as_the_duty_before() -> None:
 
 
 def test_cabin_crew_have_their_own_rules() -> None:
-    assert rules_for("1") is FAR_117
-    assert rules_for("cabin crew") is FAR_121_CABIN
+    assert get_rules("1") is FAR_117
+    assert get_rules("cabin crew") is FAR_121_CABIN
     assert check_duties([duty("R1", 17, 14)], utc_offset=ABU_DHABI, rules=FAR_121_CABIN) == []
     assert check_duties([duty("R1", 17, 14.5)], utc_offset=ABU_DHABI, rules=FAR_121_CABIN) != []
 
@@ -412,7 +422,7 @@ def test_cabin_crew_have_their_own_rules() -> None:
 def test_leaving_a_duty_out_never_breaks_a_limit(plan: list[tuple[int, int]], left_out: int) -> None:
     duties = [duty(f"R{day}", day * 24 + start, hours) for day, (start, hours) in enumerate(plan)]
     # Only duties with a true rest between them: nearer ones are sectors of one duty, and fewer sectors change it.
-    if len(joined(duties)) == len(duties):
+    if len(join_sectors(duties)) == len(duties):
         fewer = [entry for index, entry in enumerate(duties) if index != left_out % len(duties)]
         before = len(check_duties(duties, utc_offset=ABU_DHABI))
         assert len(check_duties(fewer, utc_offset=ABU_DHABI)) <= before

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skymarshal.options import (
+from skymarshal.domain.recovery_options import (
     COSTS,
     AlternativeFlight,
     CargoLot,
@@ -18,9 +18,9 @@ from skymarshal.options import (
     Option,
     OptionKind,
     SpareAircraft,
-    recovery_options,
+    build_recovery_options,
 )
-from skymarshal.statuses import CargoSpecialHandling, DisruptionKind
+from skymarshal.domain.statuses import CargoSpecialHandling, DisruptionKind
 
 HOUR = timedelta(hours=1)
 DELAYED = Impact(
@@ -38,7 +38,7 @@ DELAYED = Impact(
 
 
 def option(impact: Impact, kind: OptionKind) -> Option:
-    return next(entry for entry in recovery_options(impact) if entry.kind is kind)
+    return next(entry for entry in build_recovery_options(impact) if entry.kind is kind)
 
 
 def amounts(entry: Option) -> dict[str, Decimal]:
@@ -101,13 +101,13 @@ def test_a_crew_out_of_hours_blocks_the_delay_and_calls_for_others() -> None:
 
 
 def test_a_legal_crew_needs_no_replacing() -> None:
-    assert OptionKind.RE_CREW not in [entry.kind for entry in recovery_options(DELAYED)]
+    assert OptionKind.RE_CREW not in [entry.kind for entry in build_recovery_options(DELAYED)]
 
 
 def test_a_quick_spare_saves_the_compensation_and_comes_first() -> None:
     impact = replace(DELAYED, spare_aircraft=(SpareAircraft("A6-BLA", 290, HOUR),))
 
-    first = recovery_options(impact)[0]
+    first = build_recovery_options(impact)[0]
 
     assert first.kind is OptionKind.SWAP
     assert first.delay == HOUR + timedelta(minutes=COSTS.turnaround_minutes)
@@ -127,13 +127,16 @@ def test_who_does_not_fit_the_smaller_aircraft_is_denied_boarding_whatever_the_c
 def test_a_cancelled_flight_that_cannot_fly_is_not_offered_late() -> None:
     cancelled = replace(DELAYED, kind=DisruptionKind.CANCEL, delay=timedelta(0))
 
-    assert [entry.kind for entry in recovery_options(cancelled)] == [OptionKind.CANCEL]
+    assert [entry.kind for entry in build_recovery_options(cancelled)] == [OptionKind.CANCEL]
 
 
 def test_a_cancelled_flight_that_could_fly_late_is_offered_so() -> None:
     cancelled = replace(DELAYED, kind=DisruptionKind.CANCEL)
 
-    assert {entry.kind for entry in recovery_options(cancelled)} == {OptionKind.CANCEL, OptionKind.DELAY}
+    assert {entry.kind for entry in build_recovery_options(cancelled)} == {
+        OptionKind.CANCEL,
+        OptionKind.DELAY,
+    }
 
 
 def test_calling_out_crew_takes_its_time_even_when_the_delay_is_short() -> None:
@@ -200,7 +203,7 @@ def test_a_total_is_the_sum_of_its_lines_and_what_can_be_done_comes_first(
         spare_aircraft=tuple(SpareAircraft(f"A6-BL{n}", 200, hour * HOUR) for n, hour in enumerate(ready)),
     )
 
-    found = recovery_options(impact)
+    found = build_recovery_options(impact)
 
     assert [entry.rank for entry in found] == list(range(1, len(found) + 1))
     assert [entry.is_feasible for entry in found] == sorted(

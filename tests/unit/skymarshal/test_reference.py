@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from skymarshal.reference import Record, Source
+from skymarshal.domain.reference_data import Record, Source
 
 DATA = files("skymarshal") / "data"
 NAMES = sorted(entry.name for entry in DATA.iterdir())

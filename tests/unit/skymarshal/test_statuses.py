@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from skymarshal.statuses import (
+from skymarshal.domain.statuses import (
     OTHER_SPELLINGS,
     BaggageStatus,
     BookingStatus,
@@ -19,15 +19,15 @@ from skymarshal.statuses import (
     DisruptionKind,
     LoadingStatus,
     MelCategory,
+    NormalisedEnum,
     ReputationRisk,
-    Word,
     WorkOrderStatus,
-    repair_due,
-    risk_of,
-    risk_rank,
+    compute_repair_due,
+    encode_risk_rank,
+    parse_risk_rank,
 )
 
-KINDS: list[type[Word]] = [
+KINDS: list[type[NormalisedEnum]] = [
     BookingStatus,
     BaggageStatus,
     CrewStatus,
@@ -69,20 +69,22 @@ KINDS: list[type[Word]] = [
         (CargoSpecialHandling, "avi", "AVI"),
     ],
 )
-def test_what_carriers_write_becomes_the_stored_spelling(kind: type[Word], text: str, stored: str) -> None:
+def test_what_carriers_write_becomes_the_stored_spelling(
+    kind: type[NormalisedEnum], text: str, stored: str
+) -> None:
     assert kind(text).value == stored
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_unknown_spelling_is_refused_and_the_known_ones_are_named(kind: type[Word]) -> None:
-    with pytest.raises(ValueError, match="the known ones are") as refusal:
+def test_an_unknown_spelling_is_refused_and_the_known_ones_are_named(kind: type[NormalisedEnum]) -> None:
+    with pytest.raises(ValueError, match="expected one of") as refusal:
         kind("gone fishing")
 
     assert all(member.value in str(refusal.value) for member in kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_spelling_means_two_words(kind: type[Word]) -> None:
+def test_no_spelling_means_two_words(kind: type[NormalisedEnum]) -> None:
     others = [other.lower() for entry in OTHER_SPELLINGS.get(kind, {}).values() for other in entry.split()]
 
     assert len(others) == len(set(others))
@@ -90,12 +92,12 @@ def test_no_spelling_means_two_words(kind: type[Word]) -> None:
 
 
 @pytest.mark.parametrize("kind", OTHER_SPELLINGS)
-def test_every_other_spelling_belongs_to_a_word_that_exists(kind: type[Word]) -> None:
+def test_every_other_spelling_belongs_to_a_word_that_exists(kind: type[NormalisedEnum]) -> None:
     assert set(OTHER_SPELLINGS[kind]) <= {member.value for member in kind}
 
 
 @given(st.sampled_from([member for kind in KINDS for member in kind]), st.sampled_from(["-", "_", " ", ""]))
-def test_case_and_separators_never_matter(word: Word, separator: str) -> None:
+def test_case_and_separators_never_matter(word: NormalisedEnum, separator: str) -> None:
     written = word.name.replace("_", separator)
 
     assert type(word)(written.lower()) is word
@@ -112,18 +114,22 @@ def test_a_model_takes_any_spelling_and_names_the_stored_ones_in_a_refusal() -> 
 
 @pytest.mark.proves("SM-X15")
 def test_risk_ranks_sort_from_high_to_low() -> None:
-    assert sorted(risk_rank(risk) for risk in ("LOW", "high", "Medium")) == ["1#HIGH", "2#MEDIUM", "3#LOW"]
+    assert sorted(encode_risk_rank(risk) for risk in ("LOW", "high", "Medium")) == [
+        "1#HIGH",
+        "2#MEDIUM",
+        "3#LOW",
+    ]
 
 
 @given(st.sampled_from(ReputationRisk))
 def test_a_risk_comes_back_from_its_rank(risk: ReputationRisk) -> None:
-    assert risk_of(risk_rank(risk)) is risk
+    assert parse_risk_rank(encode_risk_rank(risk)) is risk
 
 
 @pytest.mark.parametrize("rank", ["2#HIGH", "HIGH", "1#", "1#GRAVE"])
 def test_a_rank_that_contradicts_itself_is_refused(rank: str) -> None:
-    with pytest.raises(ValueError, match=r"risk_rank|known ones"):
-        risk_of(rank)
+    with pytest.raises(ValueError, match=r"risk_rank|expected one of"):
+        parse_risk_rank(rank)
 
 
 def test_bags_are_tracked_at_the_four_points_of_resolution_753() -> None:
@@ -133,7 +139,7 @@ def test_bags_are_tracked_at_the_four_points_of_resolution_753() -> None:
 
 
 def test_only_a_booking_with_a_place_on_the_aircraft_holds_a_seat() -> None:
-    assert {status.value for status in BookingStatus if status.holds_a_seat} == {
+    assert {status.value for status in BookingStatus if status.has_seat} == {
         "Confirmed",
         "CheckedIn",
         "Boarded",
@@ -154,11 +160,11 @@ def test_life_is_offloaded_last_and_general_cargo_first() -> None:
     [("A", None), ("B", date(2026, 1, 4)), ("C", date(2026, 1, 11)), ("d", date(2026, 5, 1))],
 )
 def test_a_defect_waits_as_long_as_its_category_allows(category: str, due: date | None) -> None:
-    assert repair_due(category, date(2026, 1, 1)) == due
+    assert compute_repair_due(category, date(2026, 1, 1)) == due
 
 
 def test_deferred_and_closed_work_does_not_hold_the_aircraft() -> None:
-    held = [status.value for status in WorkOrderStatus if status.holds_the_aircraft]
+    held = [status.value for status in WorkOrderStatus if status.is_grounding]
 
     assert held == ["OPEN", "IN_PROGRESS", "AWAITING_PARTS"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import stores_in_memory
-from holdfast.errors import RowAlreadyThere, SettingsError, StoreClosed, StoreFileError
+from holdfast import open_memory_stores
+from holdfast.core.errors import RowAlreadyExists, SettingsError, StoreClosed, StoreFileError
 from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres import EmbeddedServer, open_embedded_postgres
 from holdfast.stores.sql.postgres.embedded import (
@@ -126,7 +126,7 @@ def test_its_log_holds_no_value_of_a_row(made: Path) -> None:
         ]
         outcomes = [_outcome(engine.run(Statement(text=text, writes=True))) for text in run]
         assert [outcome is None for outcome in outcomes] == [True, True, False, False, False, False]
-        assert isinstance(outcomes[2], RowAlreadyThere)
+        assert isinstance(outcomes[2], RowAlreadyExists)
     assert "Jane" not in (made / "server" / "server.log").read_text()
 
 
@@ -170,8 +170,8 @@ def test_a_folder_that_cannot_be_made_is_told_with_the_setting(tmp_path: Path) -
 
 
 def test_stores_in_memory_start_no_server_until_sql_is_used_and_leave_nothing() -> None:
-    stores = stores_in_memory()
-    engine = stores.engines.of("sql")
+    stores = open_memory_stores()
+    engine = stores.engines.get("sql")
     server: EmbeddedServer = engine._writer.endpoint.server  # type: ignore[attr-defined]
     assert server._folder is None
     assert asyncio.run(engine.run(ONE)).rows == ({"one": 1},)
@@ -234,7 +234,7 @@ def test_a_process_that_ends_without_closing_stops_it_all_the_same(made: Path) -
 
 def test_a_forked_child_is_told_to_open_its_own_and_stops_nothing(made: Path) -> None:
     code = (
-        "import asyncio, os; from pathlib import Path; from holdfast.errors import SettingsError; "
+        "import asyncio, os; from pathlib import Path; from holdfast.core.errors import SettingsError; "
         "from holdfast.stores.sql.postgres import open_embedded_postgres; from holdfast.operations.sql import Statement\n"
         f"engine = open_embedded_postgres(Path({str(made)!r}))\n"
         "one = Statement(text='SELECT 1 AS one')\n"

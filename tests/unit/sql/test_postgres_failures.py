@@ -6,16 +6,16 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     AccessRefused,
     Conflict,
     DeclarationError,
-    Defect,
     HoldfastError,
+    InternalError,
     InvalidRequest,
     NotFound,
     RetryLater,
-    RowAlreadyThere,
+    RowAlreadyExists,
     SettingsError,
     StatementTimedOut,
     StoreBusy,
@@ -36,7 +36,7 @@ KINDS: list[tuple[str, type[HoldfastError]]] = [
     ("22P02", InvalidRequest),
     ("23502", InvalidRequest),
     ("23503", InvalidRequest),
-    ("23505", RowAlreadyThere),
+    ("23505", RowAlreadyExists),
     ("23514", InvalidRequest),
     ("23P01", InvalidRequest),
     ("28P01", AccessRefused),
@@ -73,7 +73,7 @@ def test_every_failure_has_a_kind_and_shows_no_words_of_the_server() -> None:
     assert len(STATES) > 200
     for state in STATES:
         failure = mapped(made(state))
-        assert not isinstance(failure, Defect)
+        assert not isinstance(failure, InternalError)
         assert type(failure) is not HoldfastError
         assert "Jane" not in str(failure), state
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from holdfast.stores.sql.postgres import EmbeddedServer, accounts, programs
 from holdfast.stores.sql.postgres.embedded import TEMPORARY_CONFIGURATION, running_server, stop_abandoned
 
@@ -40,7 +40,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 BECOME = """
 import asyncio, json, os, sys
 from pathlib import Path
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres import EmbeddedServer, open_embedded_postgres, programs
 from holdfast.stores.sql.postgres.embedded import running_server

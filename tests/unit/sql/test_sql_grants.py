@@ -9,17 +9,17 @@ import pytest
 from psycopg.errors import InsufficientPrivilege
 
 from holdfast import open_stores
-from holdfast.errors import SchemaMismatch
-from holdfast.reports.sql_grants import grant_files
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.runtime.preparation import schema_states
+from holdfast.core.errors import SchemaMismatch
+from holdfast.reports.iam.sql_grants import build_grant_files
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.runtime.system_provisioner import get_schema_states
 from tests.postgres import connected, fresh_database
 from tests.unit.reports.surgery import SYSTEM, surgery
 
 
 def test_a_component_of_older_code_is_told_that_the_schema_is_newer() -> None:
     url = fresh_database(surgery)
-    [text] = grant_files(SYSTEM).values()
+    [text] = build_grant_files(SYSTEM).values()
     with connected(url) as owner:
         owner.execute(text.encode())
         owner.execute("ALTER ROLE surgery_desk LOGIN")
@@ -28,18 +28,18 @@ def test_a_component_of_older_code_is_told_that_the_schema_is_newer() -> None:
 
     async def started() -> None:
         async with open_stores(SYSTEM, settings) as stores:
-            await schema_states(stores, SYSTEM.schemas)
+            await get_schema_states(stores, SYSTEM.schemas)
 
     with pytest.raises(SchemaMismatch, match="9999"):
         asyncio.run(started())
 
 
 def test_a_component_that_runs_no_statement_any_more_keeps_no_right() -> None:
-    [before] = grant_files(SYSTEM).values()
+    [before] = build_grant_files(SYSTEM).values()
     components = tuple(
         replace(each, reads=(), writes=()) if each.name == "desk" else each for each in SYSTEM.components
     )
-    [after] = grant_files(replace(SYSTEM, components=components)).values()
+    [after] = build_grant_files(replace(SYSTEM, components=components)).values()
     with connected(fresh_database(surgery)) as owner:
         owner.execute(before.encode())
         owner.execute(after.encode())

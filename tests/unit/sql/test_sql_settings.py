@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SettingsError
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.errors import SettingsError
 
 
 def load(**variables: str) -> Settings:
@@ -15,12 +15,12 @@ def load(**variables: str) -> Settings:
 
 
 def test_a_folder_a_temporary_server_and_a_url_are_told_apart() -> None:
-    assert (load().sql_embedded, load().sql_directory) == (True, Path("data/postgres"))
+    assert (load().has_embedded_sql, load().sql_directory) == (True, Path("data/postgres"))
     assert load(sql="postgres:elsewhere/pg").sql_directory == Path("elsewhere/pg")
     temporary = load(sql="postgres::temporary:")
-    assert (temporary.sql_embedded, temporary.sql_directory) == (True, None)
+    assert (temporary.has_embedded_sql, temporary.sql_directory) == (True, None)
     for url in ("postgresql://user@host/db", "postgres://user@host/db"):
-        assert not load(sql=url).sql_embedded
+        assert not load(sql=url).has_embedded_sql
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.errors import ConditionFailed, Defect, StoreBusy, StoreClosed, StoreFileError
+from holdfast.core.errors import ConditionFailed, InternalError, StoreBusy, StoreClosed, StoreFileError
 from holdfast.stores.sqlite import Database, Receipt, Tuning
 from tests.unit.sqlite.pairs import half_a_pair, numbers_in, open_pairs, pair
 
@@ -45,7 +45,7 @@ def test_a_unit_that_raises_is_undone_and_raises_at_its_submitter(database: Data
 
 
 def test_an_error_of_the_driver_in_a_unit_is_told_as_ours(database: Database) -> None:
-    with pytest.raises(Defect, match="no such table: absent") as caught:
+    with pytest.raises(InternalError, match="no such table: absent") as caught:
         database.write(lambda connection: connection.execute("SELECT * FROM absent").get)
     assert isinstance(caught.value.__cause__, apsw.SQLError)
 
@@ -150,19 +150,19 @@ def test_a_callback_that_fails_is_logged_and_the_write_stands(
 
 
 def test_asking_for_something_after_a_commit_outside_a_unit_is_a_mistake(database: Database) -> None:
-    with pytest.raises(Defect, match="only a unit of work"):
+    with pytest.raises(InternalError, match="only a unit of work"):
         database.after_commit(lambda: None)
 
 
 def test_a_unit_that_submits_another_is_a_mistake(database: Database) -> None:
-    with pytest.raises(Defect, match="must not submit another"):
+    with pytest.raises(InternalError, match="must not submit another"):
         database.write(lambda _: database.write(pair(1)))
     database.write(pair(2))
     assert numbers_in(database) == {2}
 
 
 def test_a_unit_that_ends_the_transaction_is_a_mistake_that_stops_nobody_later(database: Database) -> None:
-    with pytest.raises(Defect):
+    with pytest.raises(InternalError):
         database.write(lambda connection: connection.execute("COMMIT").get)
     database.write(pair(1))
     assert numbers_in(database) == {1}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import apsw
 import pytest
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     CancellationReason,
-    Defect,
     HoldfastError,
-    RowsGone,
+    InternalError,
+    RowsDropped,
     SettingsError,
     StoreBusy,
     StoreClosed,
@@ -52,7 +52,7 @@ def test_an_error_of_the_driver_is_mapped(kind: type[apsw.Error]) -> None:
 
     ours = mapped(error, "data/tables.db")
 
-    assert type(ours) is EXPECTED.get(kind, Defect)
+    assert type(ours) is EXPECTED.get(kind, InternalError)
     assert isinstance(ours, HoldfastError)
     assert "data/tables.db" in ours.message
     assert ours.__cause__ is error
@@ -85,4 +85,4 @@ def test_a_failed_transaction_gives_each_submitter_an_error_of_its_own(
 
 @pytest.mark.parametrize("kind", [apsw.SQLError, apsw.SchemaChangeError])
 def test_rows_that_another_process_dropped_are_told_apart(kind: type[apsw.Error]) -> None:
-    assert type(mapped(kind("no such table: items_3"), "tables.db")) is RowsGone
+    assert type(mapped(kind("no such table: items_3"), "tables.db")) is RowsDropped

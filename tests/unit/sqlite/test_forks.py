@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 # In a process of its own: a test runner has threads, and forking those is what this is about.
 FORKING = """
 import os, sys, threading
-from holdfast.errors import SettingsError, StoreClosed
+from holdfast.core.errors import SettingsError, StoreClosed
 from tests.unit.sqlite.pairs import numbers_in, open_pairs, pair
 
 path = sys.argv[1]

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.errors import LeaseLost
+from holdfast.core.errors import LeaseLost
 from holdfast.stores.sqlite import Database, Lease, Leases
 from holdfast.stores.sqlite.leases import require
 from tests.unit.sqlite.pairs import numbers_in, open_pairs, pair

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.errors import StoreFileError
+from holdfast.core.errors import StoreFileError
 from holdfast.stores.sqlite import Database, Schema, Tuning
 from holdfast.stores.sqlite.connections import open_reader
 from tests.unit.sqlite.pairs import APPLICATION, SCHEMA, numbers_in, open_pairs, pair

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.errors import Defect, SettingsError, StoreBusy, StoreFileError
+from holdfast.core.errors import InternalError, SettingsError, StoreBusy, StoreFileError
 from holdfast.stores.sqlite import Database, Migration, Schema, Tuning
 from holdfast.stores.sqlite.connections import require_sqlite
 from tests.unit.sqlite.pairs import APPLICATION, SCHEMA, numbers_in, open_pairs, pair
@@ -278,7 +278,7 @@ def test_a_migration_can_be_a_function(tmp_path: Path) -> None:
 
 def test_a_migration_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
     step = Migration(2, "INSERT INTO pair VALUES (1, 'left', NULL); INSERT INTO absent VALUES (1)")
-    with pytest.raises(Defect, match="absent"):
+    with pytest.raises(InternalError, match="absent"):
         Database.open(tmp_path / "pairs.db", with_step(step))
     assert version_of(tmp_path / "pairs.db") == 1
     with open_pairs(tmp_path / "pairs.db") as database:
@@ -300,7 +300,7 @@ def test_a_file_migrated_while_it_is_open_takes_no_more_writes_from_the_older(tm
 
 
 def test_migrations_must_be_numbered_without_a_gap() -> None:
-    with pytest.raises(Defect, match="without a gap"):
+    with pytest.raises(InternalError, match="without a gap"):
         Schema(APPLICATION, (Migration(2, ""),))
-    with pytest.raises(Defect, match="without a gap"):
+    with pytest.raises(InternalError, match="without a gap"):
         Schema(APPLICATION, ())

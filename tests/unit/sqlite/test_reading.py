@@ -9,7 +9,7 @@ from collections.abc import Callable
 import apsw
 import pytest
 
-from holdfast.errors import ConditionFailed, Defect, StoreClosed
+from holdfast.core.errors import ConditionFailed, InternalError, StoreClosed
 from holdfast.stores.sqlite import Database
 from tests.unit.sqlite.pairs import numbers_in, open_pairs, pair
 
@@ -101,7 +101,7 @@ def test_a_snapshot_in_a_snapshot_is_the_same_one(database: Database) -> None:
 
 
 def test_a_snapshot_ends_when_its_reader_fails(database: Database) -> None:
-    with pytest.raises(Defect), database.snapshot() as connection:
+    with pytest.raises(InternalError), database.snapshot() as connection:
         connection.execute("SELECT * FROM absent")
     with database.reading() as connection:
         assert not connection.in_transaction
@@ -109,7 +109,7 @@ def test_a_snapshot_ends_when_its_reader_fails(database: Database) -> None:
 
 @pytest.mark.parametrize("way", ["reading", "snapshot"])
 def test_an_error_of_the_driver_is_told_as_ours(database: Database, way: str) -> None:
-    with pytest.raises(Defect, match="no such table: absent"), getattr(database, way)() as connection:
+    with pytest.raises(InternalError, match="no such table: absent"), getattr(database, way)() as connection:
         connection.execute("SELECT * FROM absent")
 
 

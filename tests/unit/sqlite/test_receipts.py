@@ -8,7 +8,7 @@ import threading
 import apsw
 import pytest
 
-from holdfast.errors import ConditionFailed
+from holdfast.core.errors import ConditionFailed
 from holdfast.stores.sqlite import Database, Receipt
 from holdfast.stores.sqlite.receipts import announce
 from tests.unit.sqlite.pairs import half_a_pair, numbers_in, pair

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreBusy
+from holdfast.core.errors import StoreBusy
 from holdfast.stores.sqlite import Tuning
 from holdfast.stores.sqlite.turn import Turn
 from tests.unit.sqlite.pairs import numbers_in, open_pairs, pair

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.errors import AlreadyThere, InvalidRequest, NotFound
+from holdfast.core.errors import AlreadyExists, InvalidRequest, NotFound
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.tables import (
     BackupName,
@@ -77,7 +77,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_table_being_restored_takes_no_change(restoring: EmbeddedTables, change: DeleteTable) -> None:
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(AlreadyExists):
         restoring.run_blocking(change)
     assert restoring.run_blocking(DescribeTable("Target")).status == "CREATING"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreFileError
+from holdfast.core.errors import StoreFileError
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, TableDefinition
 from holdfast.stores.tables.embedded import open_tables

@@ -8,8 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.clock import RunClock
-from holdfast.errors import StoreFileError
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import StoreFileError
 from holdfast.operations.tables import (
     CreateIndex,
     CreateTable,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, StoreClosed, UnknownOperation
+from holdfast.core.errors import ConditionFailed, HoldfastError, InvalidRequest, StoreClosed, UnknownOperation
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import AttributeNotExists, Literal, SetAction, Update
 from holdfast.operations.expressions.nodes import Path as AttributePath

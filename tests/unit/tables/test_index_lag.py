@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.cli import main
-from holdfast.errors import ConditionFailed, TransactionCancelled
-from holdfast.limits import PAGE_BYTES_MAX
+from holdfast.core.errors import ConditionFailed, TransactionCancelled
+from holdfast.core.limits import PAGE_BYTES_MAX
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import AttributeExists
@@ -553,5 +553,5 @@ def test_the_command_refuses_a_lag_that_is_no_time(words: str, capsys: pytest.Ca
         main(["serve", "--memory", "--port", "0", f"--index-lag={words}"])
     assert exited.value.code == 2
     assert capsys.readouterr().err == (
-        f"holdfast: --index-lag {words} is no time: give seconds, 0 or more, such as 0.5.\n"
+        f"holdfast: Invalid --index-lag {words}: expected seconds, 0 or more, such as 0.5.\n"
     )

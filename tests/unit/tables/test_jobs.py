@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import BackupInUse, NotFound
+from holdfast.core.errors import BackupInUse, NotFound
 from holdfast.operations.tables import (
     BackupName,
     CreateBackup,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import AttributeExists
 from holdfast.operations.expressions.nodes import Path as AttributePath

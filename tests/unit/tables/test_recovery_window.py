@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import InvalidRestoreTime
+from holdfast.core.errors import InvalidRestoreTime
 from holdfast.operations.tables import (
     BackupName,
     CreateBackup,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import IdempotencyMismatch, InvalidRequest
+from holdfast.core.errors import IdempotencyMismatch, InvalidRequest
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import (
     BatchWriteItem,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.operations.tables import (
     CreateBackup,
     CreateIndex,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import IteratorExpired, TrimmedData
+from holdfast.core.errors import IteratorExpired, TrimmedData
 from holdfast.operations.tables import (
     CreateTable,
     DeleteItem,

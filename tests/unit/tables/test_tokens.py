@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import IdempotencyMismatch, TransactionCancelled
+from holdfast.core.errors import IdempotencyMismatch, TransactionCancelled
 from holdfast.operations.expressions.nodes import AddAction, AttributeExists, Literal, SetAction, Update
 from holdfast.operations.expressions.nodes import Path as AttributePath
 from holdfast.operations.tables import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import LeaseLost
+from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.errors import LeaseLost
 from holdfast.operations.tables import (
     BackupName,
     CreateBackup,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import AccessRefused, RequestRefused
+from holdfast.core.errors import AccessRefused, RequestRefused
 from holdfast.operations.tables import (
     BatchWriteItem,
     GetItem,

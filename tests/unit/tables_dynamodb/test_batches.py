@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.errors import InvalidRequest, Throttled
+from holdfast.core.errors import InvalidRequest, Throttled
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.tables import (
     BatchGetItem,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import DeclarationError, SettingsError
+from holdfast.core.errors import DeclarationError, SettingsError
 from holdfast.operations.tables import ListTables
 from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 

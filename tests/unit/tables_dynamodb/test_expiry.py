@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import Compare, Literal, Path
 from holdfast.operations.tables import (

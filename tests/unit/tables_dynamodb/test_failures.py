@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
 
-from holdfast import errors
+from holdfast.core import errors
 from holdfast.stores.tables.dynamodb.failures import ACCESS_CODES, CODES, Failure, failure_of
 
 ENDPOINT = "http://127.0.0.1:8000"
@@ -78,7 +78,7 @@ def test_every_error_of_the_sdk_is_one_of_ours(kind: type[Exception]) -> None:
     failure = failure_of(blank(kind), "GetItem", ENDPOINT)
 
     assert isinstance(failure.error, errors.HoldfastError)
-    assert not isinstance(failure.error, errors.Defect)
+    assert not isinstance(failure.error, errors.InternalError)
     assert "said" in failure.error.message
 
 
@@ -126,7 +126,7 @@ def test_an_error_the_sdk_may_have_tomorrow_is_about_its_configuration() -> None
 
 
 def test_what_is_nobodys_error_is_a_defect() -> None:
-    assert isinstance(failure_of(ZeroDivisionError("said"), "GetItem", ENDPOINT).error, errors.Defect)
+    assert isinstance(failure_of(ZeroDivisionError("said"), "GetItem", ENDPOINT).error, errors.InternalError)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_every_code_of_the_service_has_its_class(code: str) -> None:
         assert type(error) is errors.RequestRefused
         assert error.code == code
     else:
-        assert type(error) not in (errors.RequestRefused, errors.Defect)
+        assert type(error) not in (errors.RequestRefused, errors.InternalError)
 
 
 @pytest.mark.parametrize("code", sorted(CODES))

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from holdfast.stores.retrying import Patience
 from holdfast.stores.tables.dynamodb import Backoff
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     ConditionFailed,
-    Defect,
+    InternalError,
     InvalidRequest,
     NotFound,
     OutcomeUnknown,
@@ -376,7 +376,7 @@ def test_what_is_no_dynamodb_endpoint_is_said_so() -> None:
 
 
 def test_an_answer_without_what_every_answer_has_is_one_of_our_errors_too() -> None:
-    with scripted(in_turn(ok())) as (url, _), pytest.raises(Defect, match="Scan could not be done"):
+    with scripted(in_turn(ok())) as (url, _), pytest.raises(InternalError, match="Scan could not be done"):
         run(url, Scan(table="Tab"))
 
 

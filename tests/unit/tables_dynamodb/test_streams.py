@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import BackupNotFound, InvalidRequest, NotFound
+from holdfast.core.errors import BackupNotFound, InvalidRequest, NotFound
 from holdfast.operations.tables import (
     BackupName,
     DescribeBackup,

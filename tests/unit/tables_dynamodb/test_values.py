@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.numbers import canonical
 from holdfast.operations.values import Item, same
 from holdfast.stores.tables.dynamodb.values import plain_item, plain_value, tagged_item, tagged_value

@@ -10,21 +10,30 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from holdfast import Entity, Stores
-from holdfast.flows import Place
-from holdfast.model import declaration_of
+from holdfast.flows import Execution
+from holdfast.model import get_declaration
 from holdfast.operations.values import item_size
-from holdfast.reports.cost import SystemCost, estimate
-from holdfast.reports.measuring import Measure, measure
-from holdfast.reports.prices import price_list
-from holdfast.reports.scratch import sample_ground
-from holdfast.web.staging import environment
-from tripcortex import SYSTEM, sandbox
-from tripcortex.flow import BOOKING
-from tripcortex.knowledge import patterns as policies
-from tripcortex.knowledge.schema import Policy
-from tripcortex.model import ActiveBooking, AuditRecord, Booking, Circuit, Connection, Message, PortalCall
-from tripcortex.sample import sample
-from tripcortex.sampling.policies import handbooks
+from holdfast.reports.cost.price_lists import load_price_list
+from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
+from holdfast.reports.measurement.data_sources import open_sample_data
+from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
+from holdfast.web.demo_env import patch_environ
+from tripcortex.demo import sandbox
+from tripcortex.demo.sample.loader import load_sample
+from tripcortex.demo.sample.policies import write_handbooks
+from tripcortex.model.entities import (
+    ActiveBooking,
+    AuditRecord,
+    Booking,
+    Circuit,
+    Connection,
+    Message,
+    PortalCall,
+)
+from tripcortex.model.policies import patterns as policies
+from tripcortex.model.policies.schema import Policy
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW
 
 E = TypeVar("E", bound=Entity)
 
@@ -41,7 +50,7 @@ class Company:
     bookings: list[Booking]
     entries: list[AuditRecord]
     markers: list[ActiveBooking]
-    places: list[Place]
+    places: list[Execution]
     connections: list[Connection]
     messages: list[Message]
     calls: list[PortalCall]
@@ -58,18 +67,18 @@ class Company:
 
 @cache
 def company() -> Company:
-    with environment(sandbox.variables({}, "")):
+    with patch_environ(sandbox.build_variables({}, "")):
         return asyncio.run(_looked_at())
 
 
 def size_of(row: Entity) -> int:
     """In bytes, as DynamoDB counts them."""
-    return item_size(declaration_of(type(row)).to_item(row))
+    return item_size(get_declaration(type(row)).to_item(row))
 
 
 async def _looked_at() -> Company:
     told: list[tuple[str, int, int]] = []
-    async with sample_ground(SYSTEM, progress=lambda *each: told.append(each)) as ground:
+    async with open_sample_data(SYSTEM, progress=lambda *each: told.append(each)) as ground:
         stores = ground.stores
         bookings = await _all(stores, Booking)
         cited = {UUID(cite.chunk_id) for each in bookings for cite in each.passages}
@@ -78,7 +87,7 @@ async def _looked_at() -> Company:
             bookings=bookings,
             entries=await _all(stores, AuditRecord),
             markers=await _all(stores, ActiveBooking),
-            places=await BOOKING.standing(stores),
+            places=await BOOKING_FLOW.list_executions(stores),
             connections=await _all(stores, Connection),
             messages=await _all(stores, Message),
             calls=await _all(stores, PortalCall),
@@ -86,9 +95,9 @@ async def _looked_at() -> Company:
             policies=list(await stores.run(policies.policies())),
             chunk_ids={str(each.id) for each in found},
             told=list(told),
-            added_by_a_second_run=await sample(stores),
-            measures=await measure(ground, SYSTEM.patterns),
-            cost=await estimate(SYSTEM, ground, price_list()),
+            added_by_a_second_run=await load_sample(stores),
+            measures=await measure_patterns(ground, SYSTEM.patterns),
+            cost=await estimate_cost(SYSTEM, ground, load_price_list()),
             serving_with_a_handbook=await _with_handbook(stores),
             answered={name: await _answered(stores, bookings, name) for name in ANSWERS},
         )
@@ -99,11 +108,13 @@ async def _all(stores: Stores, kind: type[E]) -> list[E]:
 
 
 async def _with_handbook(stores: Stores) -> int:
-    await handbooks(stores, 60)
+    await write_handbooks(stores, 60)
     return sum(each.serves for each in await stores.run(policies.policies()))
 
 
 async def _answered(stores: Stores, bookings: list[Booking], state: str) -> Booking:
     booking = next(each for each in bookings if each.flow_state == state)
     name, given = ANSWERS[state]
-    return await BOOKING.answer(stores, booking, name, token=BOOKING.token(booking), given=given)
+    return await BOOKING_FLOW.answer(
+        stores, booking, name, token=BOOKING_FLOW.make_token(booking), given=given
+    )

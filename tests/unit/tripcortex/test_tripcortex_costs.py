@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.reports.checks.design import Design
-from holdfast.reports.cloudformation import template_of
-from holdfast.reports.design_check import findings
-from holdfast.reports.iam import policy_files
-from holdfast.reports.prices import price_list
-from holdfast.reports.terraform import terraform
-from holdfast.reports.transactions import as_billed
+from holdfast.reports.cost.price_lists import load_price_list
+from holdfast.reports.cost.transaction_weights import apply_transaction_weights
+from holdfast.reports.design.design_check import apply_rules
+from holdfast.reports.design.rules.base import Design
+from holdfast.reports.iac.cloudformation import build_template
+from holdfast.reports.iac.terraform import render_module
+from holdfast.reports.iam.policies import build_policy_files
 from tests.unit.tripcortex.sampled_company import Company, company
-from tripcortex import SYSTEM, migrations
-from tripcortex.flow import BOOKING
-from tripcortex.live.notices import NOTICES, RELAY
-from tripcortex.loads import MONTH_S
+from tripcortex import migrations
+from tripcortex.model.load_profile import MONTH_S
+from tripcortex.model.notices import NOTICES, RELAY
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW
 
 # The document's own tables, and the attribute by which rows of each end.
 OF_THE_DOCUMENT = {
@@ -42,8 +43,8 @@ def test_every_pattern_runs_with_its_example_on_the_sample(found: Company) -> No
 
 
 def test_the_design_has_no_error_and_no_warning(found: Company) -> None:
-    measures = {each.pattern.id: each for each in as_billed(SYSTEM, found.measures)}
-    told = findings(Design(SYSTEM, measures, has_data=True))
+    measures = {each.pattern.id: each for each in apply_transaction_weights(SYSTEM, found.measures)}
+    told = apply_rules(Design(SYSTEM, measures, has_data=True))
 
     assert [(each.subject, each.message) for each in told if each.severity != "info"] == []
 
@@ -51,10 +52,13 @@ def test_the_design_has_no_error_and_no_warning(found: Company) -> None:
 @pytest.mark.proves("TC-100")
 def test_the_tables_of_the_documents_year_cost_less_than_ten_dollars_a_month(found: Company) -> None:
     """With what relays and sweepers read while nothing is to be done, which no booking asks for."""
-    prices = price_list()
+    prices = load_price_list()
     requests = sum(each.reads + each.writes for each in found.cost.tables)
     storage = YEAR * sum(each.storage + each.recovery for each in found.cost.tables)
-    looks = sum(BOOKING.shards / each.every_s for each in BOOKING.schedules) + NOTICES.shards / RELAY.every_s
+    looks = (
+        sum(BOOKING_FLOW.shards / each.every_s for each in BOOKING_FLOW.schedules)
+        + NOTICES.shards / RELAY.every_s
+    )
 
     assert {each.table for each in found.cost.tables} == {each.name for each in SYSTEM.tables}
     assert 0 < requests + storage < 1
@@ -62,7 +66,7 @@ def test_the_tables_of_the_documents_year_cost_less_than_ten_dollars_a_month(fou
 
 
 def _tables() -> dict[str, dict[str, Any]]:
-    resources = template_of(SYSTEM)["Resources"].values()
+    resources = build_template(SYSTEM)["Resources"].values()
     tables = [each["Properties"] for each in resources if each["Type"] == "AWS::DynamoDB::Table"]
     return {str(each["TableName"]): each for each in tables}
 
@@ -80,7 +84,7 @@ def test_the_template_has_the_four_tables_apart_each_billed_by_request_and_with_
 
 @pytest.mark.proves("TC-3")
 def test_who_does_not_need_a_table_is_not_let_near_it() -> None:
-    files = policy_files(SYSTEM)
+    files = build_policy_files(SYSTEM)
     named = {
         component.name: {
             table
@@ -99,16 +103,16 @@ def test_who_does_not_need_a_table_is_not_let_near_it() -> None:
 
 @pytest.mark.proves("TC-5")
 def test_tables_are_made_by_the_template_and_the_schema_by_migrations() -> None:
-    text = "\n".join(terraform(SYSTEM).values())
+    text = "\n".join(render_module(SYSTEM).values())
 
     assert [schema.migrations for schema in SYSTEM.schemas] == [migrations.__name__]
     assert all(table.name in text for table in SYSTEM.tables)
-    assert "policy_chunks" not in str(template_of(SYSTEM)["Resources"])
+    assert "policy_chunks" not in str(build_template(SYSTEM)["Resources"])
 
 
 @pytest.mark.proves("TC-6")
 def test_the_database_scales_from_half_a_unit_to_what_the_deployer_says() -> None:
-    template = template_of(SYSTEM)
+    template = build_template(SYSTEM)
     [cluster] = [
         each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::RDS::DBCluster"
     ]

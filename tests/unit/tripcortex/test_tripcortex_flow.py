@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, Ulids, create_queues, create_tables, stores_in_memory
-from holdfast.errors import NotAwaited, NotCancellable, StepMistaken
+from holdfast import Stores, UlidGenerator, create_queues, create_tables, open_memory_stores
+from holdfast.core.errors import InvalidTransition, NotCancellable, NotWaiting
 from holdfast.flows import Next, Wait
-from holdfast.flows.checks import targets
-from holdfast.flows.transition import Overtaken, committed, place_of
-from holdfast.web.staging import environment
+from holdfast.flows.checks import get_targets
+from holdfast.flows.transition import Overtaken, build_execution, commit
+from holdfast.web.demo_env import patch_environ
 from tests.unit.tripcortex.rules.trips import option
 from tests.unit.tripcortex.steps.trip_play import HandClock, raw_booking
-from tripcortex import SYSTEM, patterns
-from tripcortex.flow import BOOKING
-from tripcortex.model import TERMINAL, Booking, BookingStatus, EmployeeId
+from tripcortex.model import patterns
+from tripcortex.model.entities import TERMINAL_STATUSES, Booking, BookingStatus, EmployeeId
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW
 
 S = BookingStatus
 EMPLOYEE = EmployeeId("emp-42")
@@ -49,15 +50,15 @@ EXTENSIONS = {
 
 
 def shown(state: str) -> BookingStatus:
-    status: BookingStatus = BOOKING.state(state).shown
+    status: BookingStatus = BOOKING_FLOW.get_state(state).shown_as
     return status
 
 
 def edges() -> set[tuple[str, str]]:
     return {
         (state.name, target)
-        for state in BOOKING.states.values()
-        for target in targets(state, BOOKING.cancelling)
+        for state in BOOKING_FLOW.states.values()
+        for target in get_targets(state, BOOKING_FLOW.cancellation)
     }
 
 
@@ -70,37 +71,39 @@ def test_the_flow_has_the_transitions_of_the_document_and_the_five_that_it_forge
     moves = {(shown(one), shown(other)) for one, other in edges() if shown(one) is not shown(other)}
     assert moves >= SEED
     assert moves - SEED == EXTENSIONS
-    assert {shown(name) for name in BOOKING.states} == {*S}
-    ends = {state.name for state in BOOKING.states.values() if state.is_end}
-    assert ends == {each.value for each in TERMINAL} == {"confirmed", "failed", "cancelled"}
+    assert {shown(name) for name in BOOKING_FLOW.states} == {*S}
+    ends = {state.name for state in BOOKING_FLOW.states.values() if state.is_end}
+    assert ends == {each.value for each in TERMINAL_STATUSES} == {"confirmed", "failed", "cancelled"}
     assert not [edge for edge in edges() if edge[0] in ends]
 
 
 @pytest.mark.proves("TC-90")
 @pytest.mark.proves("TC-94")
 def test_the_steps_have_the_documents_names_and_people_are_waited_for_in_three_states() -> None:
-    assert BOOKING.step_names == (
+    assert BOOKING_FLOW.step_names == (
         "EmbedAndRetrieve", "ReasonAndPlan", "ValidatePlan", "ExecuteSearch", "BeginBooking", "CompleteBooking",
     )  # fmt: skip
-    waits = {state.name: state.does for state in BOOKING.states.values() if isinstance(state.does, Wait)}
+    waits = {
+        state.name: state.action for state in BOOKING_FLOW.states.values() if isinstance(state.action, Wait)
+    }
     assert {name: set(wait.answers) for name, wait in waits.items()} == {
         "asking": {"answer"},
         "options_presented": {"choose"},
         "approving": {"decide"},
     }
     # None waits for ever.
-    assert all(wait.deadline_s and wait.late_to for wait in waits.values())
+    assert all(wait.deadline_s and wait.deadline_to for wait in waits.values())
 
 
 def play(story: Callable[[Stores, HandClock], Awaitable[None]]) -> None:
     async def told() -> None:
         clock = HandClock()
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, SYSTEM.tables)
             await create_queues(stores, SYSTEM.queues)
             await story(stores, clock)
 
-    with environment(SECRET):
+    with patch_environ(SECRET):
         asyncio.run(told())
 
 
@@ -110,7 +113,7 @@ async def standing(stores: Stores, clock: HandClock, state: str) -> Booking:
     is_chosen = state in ("approving", "user_selected", "booking", "confirmed")
     booking = Booking(
         employee_id=EMPLOYEE,
-        booking_id=Ulids(clock).new(),
+        booking_id=UlidGenerator(clock).new(),
         user_request="Boston to Chicago",
         status=shown(state),
         flow_state=state,
@@ -121,8 +124,8 @@ async def standing(stores: Stores, clock: HandClock, state: str) -> Booking:
         updated_at=now,
     )
     await stores.run(patterns.create_booking(booking))
-    if not BOOKING.state(state).is_end:
-        await stores.run(BOOKING.use.begin(place_of(BOOKING, booking, now)))
+    if not BOOKING_FLOW.get_state(state).is_end:
+        await stores.run(BOOKING_FLOW.pattern_set.begin(build_execution(BOOKING_FLOW, booking, now)))
     return booking
 
 
@@ -139,14 +142,14 @@ def changes_for(target: str) -> dict[str, Any]:
 def test_a_booking_goes_to_every_state_that_may_follow_and_to_no_other() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         legal = edges()
-        for one, other in itertools.product(BOOKING.states, BOOKING.states):
+        for one, other in itertools.product(BOOKING_FLOW.states, BOOKING_FLOW.states):
             booking = await standing(stores, clock, one)
             stored = await raw_booking(stores, booking)
             clock.move(1)
-            allowed = targets(BOOKING.state(one), BOOKING.cancelling)
-            moving = committed(BOOKING, stores, booking, Next(other, changes_for(other)), allowed)
+            allowed = get_targets(BOOKING_FLOW.get_state(one), BOOKING_FLOW.cancellation)
+            moving = commit(BOOKING_FLOW, stores, booking, Next(other, changes_for(other)), allowed)
             if (one, other) not in legal:
-                with pytest.raises(StepMistaken):
+                with pytest.raises(InvalidTransition):
                     await moving
                 assert await raw_booking(stores, booking) == stored
                 continue
@@ -158,7 +161,7 @@ def test_a_booking_goes_to_every_state_that_may_follow_and_to_no_other() -> None
             assert after.version == booking.version + 1
             # Who decided on what it was before is too late.
             with pytest.raises(Overtaken):
-                await committed(BOOKING, stores, booking, Next(other, changes_for(other)), allowed)
+                await commit(BOOKING_FLOW, stores, booking, Next(other, changes_for(other)), allowed)
 
     play(story)
 
@@ -170,10 +173,10 @@ def test_nobody_answers_or_cancels_what_has_ended() -> None:
             booking = await standing(stores, clock, state)
             stored = await raw_booking(stores, booking)
             with pytest.raises(NotCancellable):
-                await BOOKING.cancel(stores, booking, "no")
+                await BOOKING_FLOW.cancel(stores, booking, "no")
             for name in ("choose", "answer", "decide"):
-                with pytest.raises(NotAwaited):
-                    await BOOKING.answer(stores, booking, name, token="x", given={"optionId": "1"})
+                with pytest.raises(NotWaiting):
+                    await BOOKING_FLOW.answer(stores, booking, name, token="x", given={"optionId": "1"})
             assert await raw_booking(stores, booking) == stored
 
     play(story)
@@ -189,27 +192,27 @@ def test_no_step_may_write_the_status_itself_or_the_key() -> None:
             {"employee_id": "emp-1"},
             {"version": 7},
         ):
-            with pytest.raises(StepMistaken):
-                await committed(BOOKING, stores, booking, Next("retrieved", change), ("retrieved",))
+            with pytest.raises(InvalidTransition):
+                await commit(BOOKING_FLOW, stores, booking, Next("retrieved", change), ("retrieved",))
 
     play(story)
 
 
 @pytest.mark.proves("TC-94")
 def test_the_flow_draws_itself_and_is_told_in_the_states_language_of_step_functions() -> None:
-    drawn = BOOKING.diagram()
-    assert all(state in drawn for state in BOOKING.states)
-    told = BOOKING.states_language()
+    drawn = BOOKING_FLOW.draw_diagram()
+    assert all(state in drawn for state in BOOKING_FLOW.states)
+    told = BOOKING_FLOW.to_states_language()
     assert told["StartAt"] in told["States"]
-    assert set(BOOKING.states) <= set(told["States"])
-    assert all(step in json.dumps(told) for step in BOOKING.step_names)
+    assert set(BOOKING_FLOW.states) <= set(told["States"])
+    assert all(step in json.dumps(told) for step in BOOKING_FLOW.step_names)
 
 
 @pytest.mark.proves("TC-94")
 def test_silence_of_an_approver_has_both_ends_and_is_decided_before_either() -> None:
-    drawn = BOOKING.diagram()
+    drawn = BOOKING_FLOW.draw_diagram()
     assert "approving --> user_selected : after" in drawn and "approving --> failed : after" in drawn
-    states = BOOKING.states_language()["States"]
+    states = BOOKING_FLOW.to_states_language()["States"]
     [late] = states["approving"]["Catch"]
     assert states[late["Next"]]["Type"] == "Task"
     choices = states[states[late["Next"]]["Next"]]["Choices"]

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, Ulids, create_tables, stores_in_memory
-from holdfast.clock import RunClock
+from holdfast import Stores, UlidGenerator, create_tables, open_memory_stores
+from holdfast.core.clock import RunClock
 from tests.unit.tripcortex.steps.trip_play import BEGAN, EMPLOYEE
-from tripcortex import SYSTEM, patterns
-from tripcortex.auditing import audited, told
-from tripcortex.model import AuditEvent, Booking, Connection
+from tripcortex.model import patterns
+from tripcortex.model.entities import AuditEvent, Booking, Connection
+from tripcortex.system import SYSTEM
+from tripcortex.workers.audit_entries import build_audit_entry, redact_text
 
 
 def play(folder: Path, story: Callable[[Stores, RunClock], Awaitable[None]]) -> None:
     async def played() -> None:
         clock = RunClock(folder / "clock", start=BEGAN.timestamp())
-        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, SYSTEM.tables)
             await story(stores, clock)
 
@@ -56,7 +57,7 @@ def test_an_audit_entry_is_read_for_two_years_by_the_calendar_and_a_booking_for_
     async def story(stores: Stores, clock: RunClock) -> None:
         booking = _booking(stores)
         await stores.run(patterns.create_booking(booking))
-        await stores.run(audited(stores, booking, AuditEvent.reasoning, "ReasonAndPlan"))
+        await stores.run(build_audit_entry(stores, booking, AuditEvent.reasoning, "ReasonAndPlan"))
         clock.advance((datetime(2028, 3, 10, 14, 30, tzinfo=UTC) - BEGAN).total_seconds() - 1)
         assert len(await stores.all(patterns.trail(booking.booking_id))) == 1
         clock.advance(2)
@@ -75,7 +76,7 @@ def test_entries_of_one_moment_keep_the_order_in_which_they_were_made(tmp_path: 
         booking = _booking(stores)
         steps = [f"step {number}" for number in range(20)]
         for step in steps:
-            await stores.run(audited(stores, booking, AuditEvent.reasoning, step))
+            await stores.run(build_audit_entry(stores, booking, AuditEvent.reasoning, step))
         trail = await stores.all(patterns.trail(booking.booking_id))
         assert [each.step for each in trail] == steps
         assert all(len(each.audit_id) == 26 for each in trail)
@@ -84,15 +85,15 @@ def test_entries_of_one_moment_keep_the_order_in_which_they_were_made(tmp_path: 
 
 
 def test_what_the_audit_is_told_is_shortened_and_masked() -> None:
-    assert told("to Chicago") == "to Chicago"
-    assert "jane.roe@example.com" not in told("mail jane.roe@example.com")
-    assert len(told("x y " * 1_000)) == 500
+    assert redact_text("to Chicago") == "to Chicago"
+    assert "jane.roe@example.com" not in redact_text("mail jane.roe@example.com")
+    assert len(redact_text("x y " * 1_000)) == 500
 
 
 def _booking(stores: Stores) -> Booking:
     return Booking(
         employee_id=EMPLOYEE,
-        booking_id=Ulids(stores.clock).new(),
+        booking_id=UlidGenerator(stores.clock).new(),
         user_request="Boston to Chicago",
         created_at=BEGAN,
         updated_at=BEGAN,

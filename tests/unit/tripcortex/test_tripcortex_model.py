@@ -13,14 +13,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from holdfast import Entity, Table, Ulid, Ulids
-from holdfast.errors import InvalidRequest, ItemUnreadable
+from holdfast import Entity, Table, Ulid, UlidGenerator
+from holdfast.core.errors import InvalidRequest, ItemUnreadable
 from holdfast.flows import FlowItem
-from holdfast.model import declaration_of
+from holdfast.model import get_declaration
 from tests.unit.tripcortex.rules.trips import option
-from tripcortex import SYSTEM
-from tripcortex.flow import BOOKING
-from tripcortex.model import (
+from tripcortex.model.entities import (
     AuditEvent,
     AuditRecord,
     Booking,
@@ -34,12 +32,14 @@ from tripcortex.model import (
     PolicyConstraints,
     TripParameters,
     active_bookings,
-    audit_end,
     audit_log,
     bookings,
     circuits,
+    compute_audit_expiry,
     connections,
 )
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW
 
 ROOT = Path(__file__).parents[3]
 EMPLOYEE = EmployeeId("emp-42")
@@ -120,7 +120,7 @@ def of_document(text: str) -> dict[str, Any]:
     return read
 
 
-# --- tables ----------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-3")
@@ -160,7 +160,7 @@ def _indexes(table: Table) -> dict[str, Any]:
     return {each.name: each for each in table.indexes}
 
 
-# --- the document's examples -----------------------------------------------------------------------------------
+# --- the document's examples --------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-52")
@@ -235,7 +235,7 @@ def _ours() -> list[str]:
 
 
 def _stored_name(name: str) -> str:
-    return declaration_of(Booking).attributes[name].stored
+    return get_declaration(Booking).attributes[name].stored_name
 
 
 @pytest.mark.proves("TC-73")
@@ -245,7 +245,7 @@ def _stored_name(name: str) -> str:
 @pytest.mark.proves("TC-X5")
 def test_an_audit_entry_is_stored_as_the_example_for_two_years_and_under_an_id_that_is_one() -> None:
     at = datetime(2026, 3, 10, 14, 30, 5, tzinfo=UTC)
-    audit_id = Ulids(_Clock(at)).new()
+    audit_id = UlidGenerator(_Clock(at)).new()
     entry = AuditRecord(
         booking_id=BOOKING_ID,
         audit_id=audit_id,
@@ -257,7 +257,7 @@ def test_an_audit_entry_is_stored_as_the_example_for_two_years_and_under_an_id_t
         output={"chunks_retrieved": 5, "max_similarity": Decimal("0.89"), "confidence": "high"},
         model_id="amazon.nova-2-multimodal-embeddings-v1:0",
         latency_ms=450,
-        expires_at=audit_end(at),
+        expires_at=compute_audit_expiry(at),
     )
     right = {"auditId": audit_id, "expiresAt": 1836311405, "timestamp": "2026-03-10T14:30:05.000000Z"}
     assert stored(entry) == of_document(AUDIT_OF_DOCUMENT) | right
@@ -288,7 +288,7 @@ def test_the_circuit_is_stored_as_the_example_with_a_lifetime_of_its_own() -> No
     assert [*CircuitState] == ["closed", "open", "half_open"]
 
 
-# --- numbers, ids, kinds ---------------------------------------------------------------------------------------
+# --- numbers, ids, kinds ------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-60")
@@ -311,7 +311,7 @@ def test_there_are_eight_statuses_and_seven_events() -> None:
 @pytest.mark.proves("TC-X5")
 def test_ids_are_ulids_of_26_characters_that_sort_by_the_time_they_were_made() -> None:
     clock = _Clock(CREATED)
-    source = Ulids(clock)
+    source = UlidGenerator(clock)
     made: list[str] = []
     for _ in range(500):
         made.append(source.new())
@@ -326,9 +326,9 @@ def test_ids_are_ulids_of_26_characters_that_sort_by_the_time_they_were_made() -
 @pytest.mark.proves("TC-75")
 @pytest.mark.proves("TC-X4")
 def test_two_years_are_reckoned_by_the_calendar() -> None:
-    assert audit_end(datetime(2026, 3, 10, 14, 30, 5, tzinfo=UTC)).timestamp() == 1836311405
-    assert audit_end(datetime(2028, 2, 29, tzinfo=UTC)) == datetime(2030, 3, 1, tzinfo=UTC)
-    assert audit_end(datetime(2028, 2, 29, tzinfo=UTC), 4) == datetime(2032, 2, 29, tzinfo=UTC)
+    assert compute_audit_expiry(datetime(2026, 3, 10, 14, 30, 5, tzinfo=UTC)).timestamp() == 1836311405
+    assert compute_audit_expiry(datetime(2028, 2, 29, tzinfo=UTC)) == datetime(2030, 3, 1, tzinfo=UTC)
+    assert compute_audit_expiry(datetime(2028, 2, 29, tzinfo=UTC), 4) == datetime(2032, 2, 29, tzinfo=UTC)
 
 
 @pytest.mark.proves("TC-X22")
@@ -375,7 +375,7 @@ def test_a_plan_with_a_city_for_an_airport_or_a_cabin_that_is_none_is_refused() 
 @pytest.mark.proves("TC-102")
 def test_keys_hold_several_bookings_of_an_employee_and_several_portals() -> None:
     """The one active booking is a marker beside the table, and the circuit has an id: neither is a matter of keys."""
-    keys = {BOOKING.key((EMPLOYEE, Ulids(_Clock(CREATED)).new())) for _ in range(3)}
+    keys = {BOOKING_FLOW.key_text((EMPLOYEE, UlidGenerator(_Clock(CREATED)).new())) for _ in range(3)}
     assert len(keys) == 3
     assert {"employeeId", "bookingId"} == {bookings.partition, bookings.sort}
     assert circuits.partition == "circuitId"

@@ -16,27 +16,28 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from holdfast import Stores
-from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import PartyFailed, SettingsError
+from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.errors import ExternalServiceFailed, SettingsError
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.web.staging import environment
-from tripcortex import SYSTEM, models
-from tripcortex.commands import policies_try, policies_upload
-from tripcortex.knowledge.embedding import LOCAL, NOVA
-from tripcortex.planning.bedrock import MODEL_ID
-from tripcortex.planning.ports import Asked, Planned, Traveller
-from tripcortex.planning.reasoned import TOOL_NAME
-from tripcortex.reading_policies import read_waiting
-from tripcortex.sandbox import PORTAL_KEY
-from tripcortex.settings import TripCortexSettings, variable_of
-from tripcortex.tools import policy_says
-from tripcortex.workshop import working
+from holdfast.web.demo_env import patch_environ
+from tripcortex.api.commands import policies_try, policies_upload
+from tripcortex.api.mcp_tools import policy_says
+from tripcortex.demo.sandbox import PORTAL_KEY
+from tripcortex.domain.planner.ports import PlanRequest, Traveller, TripPlan
+from tripcortex.integrations import ai_models
+from tripcortex.integrations.planner_models.model_planner import TOOL_NAME
+from tripcortex.integrations.planner_models.nova import MODEL_ID
+from tripcortex.policies.embedding import LOCAL, NOVA
+from tripcortex.settings import TripCortexSettings, get_variable_name
+from tripcortex.system import SYSTEM
+from tripcortex.workers.dependencies import open_dependencies
+from tripcortex.workers.policy_ingestion import ingest_waiting_policies
 
 NOWHERE = "bedrock+http://127.0.0.1:9"
 ON_BEDROCK = {
-    variable_of("planner"): "bedrock",
-    variable_of("embedding"): "bedrock",
-    variable_of("bedrock"): NOWHERE,
+    get_variable_name("planner"): "bedrock",
+    get_variable_name("embedding"): "bedrock",
+    get_variable_name("bedrock"): NOWHERE,
 }
 PLAN = {
     "outcome": "plan",
@@ -50,33 +51,33 @@ PLAN = {
 @pytest.fixture
 def stubbed() -> Iterator[Stubber]:
     """Stands in the service's place behind the SDK's client, which checks what is sent and answered."""
-    with Stubber(models._runtime(NOWHERE)) as stub:
+    with Stubber(ai_models._open_runtime(NOWHERE)) as stub:
         yield stub
 
 
 def planned(settings: TripCortexSettings) -> Any:
-    asked = Asked(
+    asked = PlanRequest(
         "Chicago next Tuesday, back Thursday",
         Traveller("emp-42", "America/New_York", "BOS"),
         datetime(2026, 3, 10, 14, tzinfo=UTC),
     )
-    return asyncio.run(models.open_planner(settings).plan(asked))
+    return asyncio.run(ai_models.open_planner(settings).plan(asked))
 
 
 def test_without_a_setting_nobody_outside_is_asked() -> None:
     settings = TripCortexSettings.load({})
-    assert models.open_embedding(settings).model_id == LOCAL
-    assert models.open_planner(settings).model_id == "sentences"
-    assert isinstance(planned(settings), Planned)
+    assert ai_models.open_embedding(settings).model_id == LOCAL
+    assert ai_models.open_planner(settings).model_id == "sentences"
+    assert isinstance(planned(settings), TripPlan)
 
 
 def test_each_may_be_bedrocks_alone() -> None:
     embedding = TripCortexSettings(embedding="bedrock", bedrock=NOWHERE)
-    assert models.open_embedding(embedding).model_id == NOVA
-    assert models.open_planner(embedding).model_id == "sentences"
+    assert ai_models.open_embedding(embedding).model_id == NOVA
+    assert ai_models.open_planner(embedding).model_id == "sentences"
     planner = TripCortexSettings(planner="bedrock", bedrock=NOWHERE)
-    assert models.open_embedding(planner).model_id == LOCAL
-    assert models.open_planner(planner).model_id == MODEL_ID
+    assert ai_models.open_embedding(planner).model_id == LOCAL
+    assert ai_models.open_planner(planner).model_id == MODEL_ID
 
 
 def test_a_plan_is_asked_of_nova_in_the_shape_of_converse(stubbed: Stubber) -> None:
@@ -90,9 +91,9 @@ def test_a_plan_is_asked_of_nova_in_the_shape_of_converse(stubbed: Stubber) -> N
     stubbed.add_response("converse", answer)
     settings = TripCortexSettings.load(ON_BEDROCK)
     found = planned(settings)
-    assert isinstance(found, Planned) and found.parameters.departure_date.isoformat() == "2026-03-17"
+    assert isinstance(found, TripPlan) and found.parameters.departure_date.isoformat() == "2026-03-17"
     stubbed.add_client_error("converse", "ThrottlingException", "Too many requests.", 429)
-    with pytest.raises(PartyFailed):
+    with pytest.raises(ExternalServiceFailed):
         planned(settings)
 
 
@@ -100,25 +101,25 @@ def test_a_question_is_embedded_by_nova(stubbed: Stubber) -> None:
     said = json.dumps({"embeddings": [{"embeddingType": "TEXT", "embedding": [1.0] * 1024}]}).encode()
     body = StreamingBody(io.BytesIO(said), len(said))
     stubbed.add_response("invoke_model", {"body": body, "contentType": "application/json"})
-    found = models.open_embedding(TripCortexSettings.load(ON_BEDROCK)).question("Which cabin?")
+    found = ai_models.open_embedding(TripCortexSettings.load(ON_BEDROCK)).embed_question("Which cabin?")
     assert found is not None and found.startswith("[0.03125,")
 
 
 def test_a_workshop_has_those_that_are_set() -> None:
     async def ids(stores: Stores) -> tuple[str, str]:
-        async with working(stores) as workshop:
+        async with open_dependencies(stores) as workshop:
             return workshop.embedding.model_id, workshop.planner.model_id
 
     portal = {
-        variable_of("portal_url"): "http://127.0.0.1:9",
+        get_variable_name("portal_url"): "http://127.0.0.1:9",
         "HOLDFAST_SECRETS": "env:",
         "HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY": PORTAL_KEY,
     }
     with open_tables(None) as tables:
         stores = Stores(tables, system=SYSTEM, clock=SYSTEM_CLOCK)
-        with environment(portal):
+        with patch_environ(portal):
             assert asyncio.run(ids(stores)) == (LOCAL, "sentences")
-        with environment(portal | ON_BEDROCK):
+        with patch_environ(portal | ON_BEDROCK):
             assert asyncio.run(ids(stores)) == (NOVA, MODEL_ID)
 
 
@@ -128,7 +129,7 @@ Use = Callable[[Stores], Coroutine[Any, Any, Any]]
 @pytest.mark.parametrize(
     "use",
     [
-        read_waiting,
+        ingest_waiting_policies,
         lambda stores: policies_try(stores, "Which cabin?"),
         lambda stores: policies_upload(stores, Path("policy.md")),
         lambda stores: policy_says(stores, "Which cabin?"),
@@ -141,7 +142,10 @@ def test_who_embeds_asks_for_what_is_set_and_says_so_where_the_sdk_is_missing(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == "botocore" else found(name, *more)
     )
-    with open_tables(None) as tables, environment({**ON_BEDROCK, variable_of("bedrock"): "bedrock://"}):
+    with (
+        open_tables(None) as tables,
+        patch_environ({**ON_BEDROCK, get_variable_name("bedrock"): "bedrock://"}),
+    ):
         stores = Stores(tables, system=SYSTEM, clock=SYSTEM_CLOCK)
         with pytest.raises(SettingsError, match="Bedrock needs boto3"):
             asyncio.run(use(stores))
@@ -149,5 +153,5 @@ def test_who_embeds_asks_for_what_is_set_and_says_so_where_the_sdk_is_missing(
 
 @pytest.mark.parametrize("place", ["", "us-east-1", "https://bedrock.example"])
 def test_a_place_that_is_none_of_bedrocks_is_refused(place: str) -> None:
-    with pytest.raises(SettingsError, match=variable_of("bedrock")):
-        TripCortexSettings.load({variable_of("bedrock"): place})
+    with pytest.raises(SettingsError, match=get_variable_name("bedrock")):
+        TripCortexSettings.load({get_variable_name("bedrock"): place})

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import Delete, Get, Pattern, Put, Query, Scan, Update, check_statements, open_stores, prepare
-from holdfast.errors import ComponentRefused, Conflict, RequestError
+from holdfast import Delete, Get, Pattern, Put, Query, Scan, Update, check_statements, open_stores, provision
+from holdfast.core.errors import ComponentRefused, Conflict, RequestError
 from holdfast.model.operations import EntityOperation
 from holdfast.model.sql import SqlOperation
-from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.postgres import fresh_database
 from tests.unit.tripcortex.steps.trip_play import HandClock
-from tripcortex import API, SYSTEM, WORKFLOW
-from tripcortex.flow import BOOKING
-from tripcortex.knowledge.schema import tripcortex
+from tripcortex.model.policies.schema import tripcortex
+from tripcortex.system import API, SYSTEM, WORKFLOW
+from tripcortex.workers.flow import BOOKING_FLOW
 
 BY_ID: dict[str, Pattern[..., Any]] = {each.id: each for each in SYSTEM.patterns}
 RELATIONAL = {
@@ -51,7 +51,7 @@ TABLED: dict[str, tuple[type[Any], str]] = {
 
 def of(id: str) -> Pattern[..., Any]:
     """D7, every change of a booking, is the flow's own."""
-    return BY_ID.get(id) or {"D7": BOOKING.use.move}[id]
+    return BY_ID.get(id) or {"D7": BOOKING_FLOW.pattern_set.move}[id]
 
 
 @pytest.mark.proves("TC-103")
@@ -59,11 +59,11 @@ def of(id: str) -> Pattern[..., Any]:
 @pytest.mark.proves("TC-78")
 def test_every_pattern_of_the_document_is_declared_with_its_operation_and_table() -> None:
     for id, (kind, table) in TABLED.items():
-        operation = of(id).example()
+        operation = of(id).build_example()
         assert isinstance(operation, kind) and operation.table.name == table, id
         assert of(id).purpose
     for id, table in RELATIONAL.items():
-        operation = BY_ID[id].example()
+        operation = BY_ID[id].build_example()
         assert isinstance(operation, SqlOperation) and operation.resource == f"tripcortex.{table}", id
 
 
@@ -71,7 +71,7 @@ def test_every_pattern_of_the_document_is_declared_with_its_operation_and_table(
 def test_every_pattern_belongs_to_a_component_and_no_id_is_there_twice() -> None:
     assert len({each.id for each in SYSTEM.patterns}) == len(SYSTEM.patterns)
     # The counters of an outbox whose messages number themselves are nobody's.
-    idle = {each.name for each in SYSTEM.patterns if not list(SYSTEM.components_of(each))}
+    idle = {each.name for each in SYSTEM.patterns if not list(SYSTEM.find_components(each))}
     assert idle <= {"tripcortex_notices_outbox_count"}
     declared = {each.id for component in SYSTEM.components for each in (*component.reads, *component.writes)}
     assert declared <= BY_ID.keys()
@@ -85,12 +85,12 @@ def test_each_pattern_of_the_document_runs_with_its_example() -> None:
     async def played() -> list[str]:
         ran = []
         async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             assert await check_statements(stores, SYSTEM.patterns) == []
             for id in (*TABLED, *RELATIONAL):
                 # What these change is not there.
                 with suppress(*((RequestError, Conflict) if id in ("D14", "A3") else ())):
-                    await stores.run(of(id).example())
+                    await stores.run(of(id).build_example())
                 ran.append(id)
         return ran
 
@@ -115,14 +115,14 @@ def test_the_workflow_appends_to_the_audit_and_cannot_read_it_and_of_bookings_it
     workflow = {each.id for each in (*WORKFLOW.reads, *WORKFLOW.writes)}
     assert workflow & {id for id, _ in _on("TripCortexAuditLog")} == {"D10"}
     on_bookings = workflow & {id for id, _ in _on("TripCortexBookings")}
-    assert on_bookings == {BOOKING.use.one.id, BOOKING.use.move.id}
+    assert on_bookings == {BOOKING_FLOW.pattern_set.item.id, BOOKING_FLOW.pattern_set.move.id}
     assert not workflow & {id for id, _ in _on("TripCortexConnections")}
 
     async def played() -> None:
         async with open_stores(SYSTEM, MEMORY_SETTINGS, clock=HandClock()) as stores:
             for id in ("D5", "D6", "D8", "D9", "D11", "D12", "D1", "D4"):
                 with pytest.raises(ComponentRefused):
-                    await stores.for_component("workflow").run(of(id).example())
+                    await stores.for_component("workflow").run(of(id).build_example())
 
     asyncio.run(played())
 
@@ -145,7 +145,7 @@ def _on(table: str) -> list[tuple[str, EntityOperation[Any]]]:
     """Every pattern of the system on a table, by its id."""
     found = []
     for each in SYSTEM.patterns:
-        operation = each.example()
+        operation = each.build_example()
         if isinstance(operation, EntityOperation) and operation.table.name == table:
             found.append((each.id, operation))
     return found

@@ -9,10 +9,10 @@ import pytest
 
 from holdfast.flows import Wait
 from tests.unit.tripcortex.sampled_company import Company, company, size_of
-from tripcortex.flow import BOOKING
-from tripcortex.loads import AUDIT_ENTRIES_A_BOOKING, BOOKING_BYTES_MAX, BOOKINGS_A_YEAR
-from tripcortex.model import CONNECTION_S, Booking, BookingStatus, CircuitState, audit_end
-from tripcortex.parsing.sample_policy import FILE_NAME
+from tripcortex.demo.sample.policy_document import FILE_NAME
+from tripcortex.model.entities import CONNECTION_S, Booking, BookingStatus, CircuitState, compute_audit_expiry
+from tripcortex.model.load_profile import AUDIT_ENTRIES_A_BOOKING, BOOKING_BYTES_MAX, BOOKINGS_A_YEAR
+from tripcortex.workers.flow import BOOKING_FLOW
 
 # At this scale it is the document's year.
 YEAR = 100
@@ -25,15 +25,15 @@ def found() -> Company:
 
 def _with_audit(found: Company) -> list[Booking]:
     """All but those of the document's day, once their audit is over."""
-    kept = [each for each in found.bookings if audit_end(each.created_at) > datetime.now(UTC)]
+    kept = [each for each in found.bookings if compute_audit_expiry(each.created_at) > datetime.now(UTC)]
     assert len(kept) > len(found.bookings) / 2
     return kept
 
 
 def test_there_are_bookings_in_every_status_and_in_every_state_of_the_flow(found: Company) -> None:
     assert {each.status for each in found.bookings} == set(BookingStatus)
-    assert {each.flow_state for each in found.bookings} == BOOKING.states.keys()
-    assert all(BOOKING.states[each.flow_state].shown is each.status for each in found.bookings)
+    assert {each.flow_state for each in found.bookings} == BOOKING_FLOW.states.keys()
+    assert all(BOOKING_FLOW.states[each.flow_state].shown_as is each.status for each in found.bookings)
 
 
 @pytest.mark.proves("TC-71")
@@ -74,13 +74,13 @@ def test_exactly_the_employees_with_a_booking_under_way_have_a_marker(found: Com
 
 
 def test_exactly_the_bookings_under_way_have_a_place_in_the_flow_as_the_booking_says(found: Company) -> None:
-    bookings = {BOOKING.key(each): each for each in found.bookings if not each.is_ended}
+    bookings = {BOOKING_FLOW.key_text(each): each for each in found.bookings if not each.is_ended}
 
     assert {each.key for each in found.places} == bookings.keys()
     for place in found.places:
         booking = bookings[place.key]
         assert (place.state, place.version) == (booking.flow_state, booking.version)
-        if isinstance(BOOKING.states[place.state].does, Wait):
+        if isinstance(BOOKING_FLOW.states[place.state].action, Wait):
             assert place.due == booking.flow_due
 
 

@@ -7,11 +7,11 @@ import dataclasses
 
 import pytest
 
-from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import SettingsError
-from holdfast.web.staging import environment
-from tripcortex.portal.client import open_portal
-from tripcortex.settings import CHOICES, RANGES, SWITCHES, TEXTS, TripCortexSettings, variable_of
+from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.errors import SettingsError
+from holdfast.web.demo_env import patch_environ
+from tripcortex.integrations.portal.client import open_portal
+from tripcortex.settings import CHOICES, RANGES, SWITCHES, TEXTS, TripCortexSettings, get_variable_name
 
 
 def test_every_field_is_a_variable_and_without_any_the_defaults_hold() -> None:
@@ -25,31 +25,31 @@ def test_every_field_is_a_variable_and_without_any_the_defaults_hold() -> None:
 def test_a_number_that_cannot_be_is_refused_by_its_variable(name: str) -> None:
     least, default, most = RANGES[name]
     for text in ("", "nine", "-1", "1.5", "٣", str(most + 1), *([str(least - 1)] if least else [])):
-        with pytest.raises(SettingsError, match=variable_of(name)):
-            TripCortexSettings.load({variable_of(name): text})
+        with pytest.raises(SettingsError, match=get_variable_name(name)):
+            TripCortexSettings.load({get_variable_name(name): text})
     for value in (least, default, most):
-        assert getattr(TripCortexSettings.load({variable_of(name): str(value)}), name) == value
+        assert getattr(TripCortexSettings.load({get_variable_name(name): str(value)}), name) == value
 
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_a_switch_is_on_or_off(name: str) -> None:
-    assert getattr(TripCortexSettings.load({variable_of(name): "on"}), name) is True
+    assert getattr(TripCortexSettings.load({get_variable_name(name): "on"}), name) is True
     for text in ("", "maybe", "2"):
-        with pytest.raises(SettingsError, match=variable_of(name)):
-            TripCortexSettings.load({variable_of(name): text})
+        with pytest.raises(SettingsError, match=get_variable_name(name)):
+            TripCortexSettings.load({get_variable_name(name): text})
 
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_what_is_chosen_among_few_is_one_of_them(name: str) -> None:
     for text in ("", "gpt", "Local"):
-        with pytest.raises(SettingsError, match=variable_of(name)):
-            TripCortexSettings.load({variable_of(name): text})
+        with pytest.raises(SettingsError, match=get_variable_name(name)):
+            TripCortexSettings.load({get_variable_name(name): text})
 
 
 def test_approvers_are_roles_with_employees() -> None:
-    variable = variable_of("approvers")
+    variable = get_variable_name("approvers")
     set_so = TripCortexSettings.load({variable: "line-manager=emp-7, travel-desk = emp-9,"})
-    assert set_so.people == {"line-manager": "emp-7", "travel-desk": "emp-9"}
+    assert set_so.approvers_by_role == {"line-manager": "emp-7", "travel-desk": "emp-9"}
     for text in ("emp-7", "line-manager=", "=emp-7", "a=b,c"):
         with pytest.raises(SettingsError, match=variable):
             TripCortexSettings.load({variable: text})
@@ -63,5 +63,8 @@ def test_an_address_that_no_portal_has_is_refused_before_it_is_called(address: s
         async with open_portal(SYSTEM_CLOCK):
             pass
 
-    with environment({variable_of("portal_url"): address}), pytest.raises(SettingsError, match="PORTAL_URL"):
+    with (
+        patch_environ({get_variable_name("portal_url"): address}),
+        pytest.raises(SettingsError, match="PORTAL_URL"),
+    ):
         asyncio.run(opened())

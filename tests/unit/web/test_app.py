@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fastapi import APIRouter, FastAPI, Request
 
-from holdfast.errors import StoreClosed
-from holdfast.web import PageAsked, PageOf, Paging, problem_response
+from holdfast.core.errors import StoreClosed
+from holdfast.web import PageOf, PageRequest, RequestedPage, describe_problem
 from tests.unit.web.calling import PROBLEM_JSON, app_of, call, problem_in
 
 METRICS = '# TYPE reads_total counter\nreads_total{table="seats"} 2.0\n'
@@ -18,8 +18,8 @@ METRICS = '# TYPE reads_total counter\nreads_total{table="seats"} 2.0\n'
 def seats() -> APIRouter:
     router = APIRouter()
 
-    @router.get("/seats", responses={404: problem_response("There is no such flight.")})
-    async def listed(page: PageAsked, row: int = 1) -> PageOf[str]:
+    @router.get("/seats", responses={404: describe_problem("There is no such flight.")})
+    async def listed(page: RequestedPage, row: int = 1) -> PageOf[str]:
         return PageOf(items=[f"{row}A", f"{row}B"][: page.limit], cursor=page.cursor)
 
     @router.put("/seats")
@@ -130,7 +130,7 @@ def test_a_page_is_asked_for_by_limit_and_cursor_beside_the_routes_own_parameter
 
 def test_a_first_page_needs_neither_and_the_last_has_no_cursor() -> None:
     assert call(app_of(seats()), "GET", "/seats").json() == {"items": ["1A", "1B"], "cursor": None}
-    assert Paging() == Paging(limit=100, cursor=None)
+    assert PageRequest() == PageRequest(limit=100, cursor=None)
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "cursor=", "cursor=" + "c" * 10_001])
@@ -159,7 +159,7 @@ def test_a_body_of_the_largest_size_is_taken() -> None:
 def test_a_body_that_says_it_is_too_large_is_refused() -> None:
     answer = call(app_of(seats(), body_bytes_max=8), "PUT", "/seats", content=b"123456789")
 
-    assert "larger than 8 bytes" in problem_in(answer)["detail"]
+    assert "larger than the limit of 8 bytes" in problem_in(answer)["detail"]
     assert answer.status_code == 413
 
 

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.errors import HoldfastError, NotFound, PartyFailed, PartyRefused
-from holdfast.web import parties, serving
-from holdfast.web.parties import Answer, Party, member, refusing_what_is_gone
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError, NotFound
+from holdfast.web import external_client, serve_in_thread
+from holdfast.web.external_client import ExternalClient, ExternalResponse, read_field, refuse_missing
 
 METHODS = ["GET", "POST"]
 
@@ -32,21 +32,21 @@ class StandingClock:
 
 def asked(
     response: Response, method: str = "GET", *, clock: Any = None, **asking: Any
-) -> Answer | HoldfastError:
+) -> ExternalResponse | HoldfastError:
     """What a party that always answers the same gives, or how it fails."""
 
     async def answer(_: Request) -> Response:
         return response
 
-    async def run(url: str) -> Answer | HoldfastError:
+    async def run(url: str) -> ExternalResponse | HoldfastError:
         async with httpx2.AsyncClient(base_url=url) as http:
-            party = Party(http, "The desk", clock) if clock else Party(http, "The desk")
+            party = ExternalClient(http, "The desk", clock) if clock else ExternalClient(http, "The desk")
             try:
-                return await party.ask(method, "/thing", **asking)
+                return await party.request(method, "/thing", **asking)
             except HoldfastError as error:
                 return error
 
-    with serving(Starlette(routes=[Route("/thing", answer, methods=METHODS)])) as url:
+    with serve_in_thread(Starlette(routes=[Route("/thing", answer, methods=METHODS)])) as url:
         return asyncio.run(run(url))
 
 
@@ -56,40 +56,40 @@ def with_status(status: int, text: str = "{}", headers: Mapping[str, str] | None
 
 def test_gives_the_json_of_an_answer() -> None:
     answer = asked(with_status(201, '{"id": "1", "points": 3.5}', {"x-page": "2"}), "POST", json={"a": 1})
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ExternalResponse)
     assert (answer.status, answer.body, answer.headers["x-page"]) == (201, {"id": "1", "points": 3.5}, "2")
 
 
 def test_an_empty_answer_has_no_body() -> None:
     answer = asked(with_status(204, ""), "POST")
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ExternalResponse)
     assert answer.body is None
 
 
 @pytest.mark.parametrize(
     ("status", "method", "kind", "may_be_done"),
     [
-        (401, "GET", PartyFailed, False),
-        (403, "POST", PartyFailed, False),
-        (302, "GET", PartyFailed, False),
+        (401, "GET", ExternalServiceFailed, False),
+        (403, "POST", ExternalServiceFailed, False),
+        (302, "GET", ExternalServiceFailed, False),
         # Where to see what was done, as well as the wrong address: nobody knows.
-        (302, "POST", PartyFailed, True),
-        (303, "POST", PartyFailed, True),
-        (402, "POST", PartyFailed, False),
-        (408, "POST", PartyFailed, True),
-        (408, "GET", PartyFailed, False),
-        (499, "POST", PartyFailed, True),
+        (302, "POST", ExternalServiceFailed, True),
+        (303, "POST", ExternalServiceFailed, True),
+        (402, "POST", ExternalServiceFailed, False),
+        (408, "POST", ExternalServiceFailed, True),
+        (408, "GET", ExternalServiceFailed, False),
+        (499, "POST", ExternalServiceFailed, True),
         # In conflict with what another does just now: later it may pass.
-        (409, "POST", PartyFailed, False),
-        (423, "POST", PartyFailed, False),
-        (429, "POST", PartyFailed, False),
-        (500, "GET", PartyFailed, False),
-        (500, "POST", PartyFailed, True),
-        (503, "POST", PartyFailed, True),
+        (409, "POST", ExternalServiceFailed, False),
+        (423, "POST", ExternalServiceFailed, False),
+        (429, "POST", ExternalServiceFailed, False),
+        (500, "GET", ExternalServiceFailed, False),
+        (500, "POST", ExternalServiceFailed, True),
+        (503, "POST", ExternalServiceFailed, True),
     ],
 )
 def test_a_failure_says_whether_it_may_be_done(
-    status: int, method: str, kind: type[PartyFailed], may_be_done: bool
+    status: int, method: str, kind: type[ExternalServiceFailed], may_be_done: bool
 ) -> None:
     failed = asked(with_status(status), method)
     assert isinstance(failed, kind)
@@ -100,7 +100,7 @@ def test_a_failure_says_whether_it_may_be_done(
 @pytest.mark.parametrize("status", [400, 404, 410, 422])
 def test_a_change_is_refused_for_good_with_the_words_of_the_party(status: int) -> None:
     refused = asked(with_status(status, '{"errors":\n\t["no such field"]}'), "POST")
-    assert isinstance(refused, PartyRefused)
+    assert isinstance(refused, ExternalServiceRefused)
     assert refused.code == str(status)
     assert '{"errors": ["no such field"]}' in refused.message
 
@@ -111,17 +111,17 @@ def test_a_read_of_what_is_gone_finds_nothing(status: int) -> None:
 
 
 def test_a_search_by_post_that_changes_nothing_is_a_read() -> None:
-    assert isinstance(asked(with_status(404), "POST", changes=False), NotFound)
-    failed = asked(with_status(500), "POST", changes=False)
-    assert isinstance(failed, PartyFailed)
+    assert isinstance(asked(with_status(404), "POST", has_effect=False), NotFound)
+    failed = asked(with_status(500), "POST", has_effect=False)
+    assert isinstance(failed, ExternalServiceFailed)
     assert not failed.may_be_done
 
 
 def test_a_status_that_passes_is_an_answer_whatever_its_body() -> None:
-    page = asked(with_status(412, "<html>"), passes=frozenset({412}))
-    told = asked(with_status(412, '{"sync": "x"}'), passes=frozenset({412}))
-    assert isinstance(page, Answer)
-    assert isinstance(told, Answer)
+    page = asked(with_status(412, "<html>"), accepted_statuses=frozenset({412}))
+    told = asked(with_status(412, '{"sync": "x"}'), accepted_statuses=frozenset({412}))
+    assert isinstance(page, ExternalResponse)
+    assert isinstance(told, ExternalResponse)
     assert (page.status, page.body, told.body) == (412, None, {"sync": "x"})
 
 
@@ -129,8 +129,8 @@ def test_a_status_that_passes_is_an_answer_whatever_its_body() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_no_json_is_nonsense_and_may_be_done_if_it_changes(text: str, method: str) -> None:
     failed = asked(Response(text.encode("latin-1"), status_code=200), method)
-    assert isinstance(failed, PartyFailed)
-    assert "no JSON" in failed.message
+    assert isinstance(failed, ExternalServiceFailed)
+    assert "not JSON" in failed.message
     assert failed.may_be_done is (method == "POST")
 
 
@@ -139,7 +139,7 @@ def test_what_is_no_json_is_nonsense_and_may_be_done_if_it_changes(text: str, me
     [
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "-7"}, 0.0),
-        ({"retry-after": "1e9"}, parties.RETRY_AFTER_S_MAX),
+        ({"retry-after": "1e9"}, external_client.RETRY_AFTER_S_MAX),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
         ({}, None),
@@ -150,17 +150,17 @@ def test_what_is_no_json_is_nonsense_and_may_be_done_if_it_changes(text: str, me
 )
 def test_too_many_requests_says_when_to_come_again(told: dict[str, str], pause: float | None) -> None:
     headers = httpx2.Headers(told)
-    party = Party(httpx2.AsyncClient(), "The desk", StandingClock())
-    failed = party._failure(429, headers, b"", changes=True)
-    assert isinstance(failed, PartyFailed)
+    party = ExternalClient(httpx2.AsyncClient(), "The desk", StandingClock())
+    failed = party._build_failure(429, headers, b"", changes=True)
+    assert isinstance(failed, ExternalServiceFailed)
     assert failed.retry_after_s == pause
 
 
 def test_a_date_to_come_again_is_measured_by_the_clock_of_the_party() -> None:
     headers = {"retry-after": "Wed, 04 Feb 2026 10:00:30 GMT", "date": "Wed, 04 Feb 2026 10:00:00 GMT"}
-    party = Party(httpx2.AsyncClient(), "The desk", StandingClock())
-    failed = party._failure(429, httpx2.Headers(headers), b"", changes=True)
-    assert isinstance(failed, PartyFailed)
+    party = ExternalClient(httpx2.AsyncClient(), "The desk", StandingClock())
+    failed = party._build_failure(429, httpx2.Headers(headers), b"", changes=True)
+    assert isinstance(failed, ExternalServiceFailed)
     assert failed.retry_after_s == 30.0
 
 
@@ -171,9 +171,11 @@ def test_no_connection_means_that_it_was_not_asked() -> None:
 
         async def ask() -> None:
             async with httpx2.AsyncClient(base_url=url) as http:
-                await Party(http, "The desk").ask("POST", "/thing")
+                await ExternalClient(http, "The desk").request("POST", "/thing")
 
-        with pytest.raises(PartyFailed, match="not asked") as failed:
+        with pytest.raises(
+            ExternalServiceFailed, match=r"No connection to The desk: the request was not sent\."
+        ) as failed:
             asyncio.run(ask())
     assert not failed.value.may_be_done
 
@@ -189,17 +191,19 @@ def test_an_answer_that_breaks_off_may_have_been_done() -> None:
         async with await asyncio.start_server(cut, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
-                await Party(http, "The desk").ask("POST", "/thing")
+                await ExternalClient(http, "The desk").request("POST", "/thing")
 
-    with pytest.raises(PartyFailed, match="no answer") as failed:
+    with pytest.raises(
+        ExternalServiceFailed, match=r"The desk did not respond \(RemoteProtocolError\)\."
+    ) as failed:
         asyncio.run(ask())
     assert failed.value.may_be_done
 
 
 def test_an_answer_without_end_is_not_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parties, "BODY_BYTES_MAX", 1000)
+    monkeypatch.setattr(external_client, "BODY_BYTES_MAX", 1000)
     failed = asked(with_status(200, '"' + "x" * 1000 + '"'))
-    assert isinstance(failed, PartyFailed)
+    assert isinstance(failed, ExternalServiceFailed)
     assert "larger than 1000 bytes" in failed.message
 
 
@@ -225,11 +229,13 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up_as_a_whole() -> None:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             async with httpx2.AsyncClient(base_url=url, timeout=5.0) as http:
                 try:
-                    await Party(http, "The desk", answer_s=0.2).ask("POST", "/thing")
+                    await ExternalClient(http, "The desk", timeout_s=0.2).request("POST", "/thing")
                 finally:
                     stopped.set()
 
-    with pytest.raises(PartyFailed, match="no whole answer within 0.2 s") as failed:
+    with pytest.raises(
+        ExternalServiceFailed, match=r"The desk did not respond completely within 0\.2 s\."
+    ) as failed:
         asyncio.run(ask())
     assert failed.value.may_be_done
 
@@ -258,11 +264,13 @@ def test_a_party_that_repeats_what_it_was_sent_puts_no_credential_into_our_words
     async def run(url: str) -> str:
         async with httpx2.AsyncClient(base_url=url, **client) as http:
             try:
-                return str(await Party(http, "The desk").ask("POST", "/thing", passes=passes))
-            except PartyRefused as refused:
+                return str(
+                    await ExternalClient(http, "The desk").request("POST", "/thing", accepted_statuses=passes)
+                )
+            except ExternalServiceRefused as refused:
                 return refused.message
 
-    with serving(Starlette(routes=[Route("/thing", echo, methods=METHODS)])) as url:
+    with serve_in_thread(Starlette(routes=[Route("/thing", echo, methods=METHODS)])) as url:
         said = asyncio.run(run(url))
     assert "[hidden]" in said
     assert not [each for each in (SECRET, BASIC, "s3cr3t", "of+the") if each in said]
@@ -272,10 +280,10 @@ def test_secrets_that_go_as_a_form_are_hidden_too() -> None:
     async def run() -> str:
         transport = httpx2.MockTransport(lambda request: httpx2.Response(400, content=request.content))
         async with httpx2.AsyncClient(transport=transport, base_url="http://desk.example") as http:
-            party = Party(http, "The desk", secrets=(SECRET,))
+            party = ExternalClient(http, "The desk", secrets=(SECRET,))
             assert SECRET not in repr(party)
-            with pytest.raises(PartyRefused) as refused:
-                await party.ask("POST", "/token", form={"client_secret": SECRET, "grant": "client"})
+            with pytest.raises(ExternalServiceRefused) as refused:
+                await party.request("POST", "/token", form={"client_secret": SECRET, "grant": "client"})
             return refused.value.message
 
     said = asyncio.run(run())
@@ -285,21 +293,21 @@ def test_secrets_that_go_as_a_form_are_hidden_too() -> None:
 @pytest.mark.parametrize("body", [{"a": "\ud800"}, {"a": float("nan")}, {"a": object()}])
 def test_what_cannot_be_put_into_a_request_was_not_sent(body: Any) -> None:
     refused = asked(with_status(200), "POST", json=body)
-    assert isinstance(refused, PartyRefused)
-    failed = asked(with_status(200), "POST", json=body, changes=False)
-    assert isinstance(failed, PartyFailed)
+    assert isinstance(refused, ExternalServiceRefused)
+    failed = asked(with_status(200), "POST", json=body, has_effect=False)
+    assert isinstance(failed, ExternalServiceFailed)
     assert not failed.may_be_done
 
 
 def test_the_time_of_an_answer_is_the_partys_own_where_it_tells_it() -> None:
-    party = Party(httpx2.AsyncClient(), "The desk", StandingClock())
-    told = Answer(200, None, httpx2.Headers({"date": "Sun, 09 Sep 2001 01:46:50 GMT"}))
-    assert party.told_at(told) == StandingClock().now() + 10
-    assert party.told_at(Answer(200, None, httpx2.Headers())) == StandingClock().now()
+    party = ExternalClient(httpx2.AsyncClient(), "The desk", StandingClock())
+    told = ExternalResponse(200, None, httpx2.Headers({"date": "Sun, 09 Sep 2001 01:46:50 GMT"}))
+    assert party.get_response_time(told) == StandingClock().now() + 10
+    assert party.get_response_time(ExternalResponse(200, None, httpx2.Headers())) == StandingClock().now()
 
 
 def test_a_change_of_what_a_read_does_not_find_is_refused() -> None:
-    with pytest.raises(PartyRefused, match="no such thing") as refused, refusing_what_is_gone():
+    with pytest.raises(ExternalServiceRefused, match="no such thing") as refused, refuse_missing():
         raise NotFound("The desk knows no such thing (404).")
     assert refused.value.code == "404"
 
@@ -309,10 +317,12 @@ def test_a_change_of_what_a_read_does_not_find_is_refused() -> None:
     [({}, str), ([], str), (None, dict), ({"a": 1}, str), ({"a": True}, int), ({"a": None}, list)],
 )
 def test_a_member_of_another_kind_is_nonsense_and_is_named(body: Any, kind: type) -> None:
-    with pytest.raises(PartyFailed, match=f"The desk answers nonsense: a should be {kind.__name__}"):
-        member(body, "a", kind, "The desk")
+    with pytest.raises(
+        ExternalServiceFailed, match=f"Invalid response from The desk: expected a as {kind.__name__}, got"
+    ):
+        read_field(body, "a", kind, "The desk")
 
 
 def test_a_member_of_its_kind_is_given() -> None:
-    assert member({"a": 1}, "a", int, "The desk") == 1
-    assert member({"a": False}, "a", bool, "The desk") is False
+    assert read_field({"a": 1}, "a", int, "The desk") == 1
+    assert read_field({"a": False}, "a", bool, "The desk") is False

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from holdfast.errors import CallerRefused, DeclarationError, NotFound, SecretMissing, StoreBusy
+from holdfast.core.errors import CallerRefused, DeclarationError, NotFound, SecretMissing, StoreBusy
 from holdfast.web import make_app
 from tests.unit.web.calling import call, problem_in
 

@@ -11,9 +11,9 @@ from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel
 
-from holdfast import errors
-from holdfast.errors import HoldfastError
-from holdfast.web.problems import _ANSWERS
+from holdfast.core import errors
+from holdfast.core.errors import HoldfastError
+from holdfast.web.problems import _MAPPINGS
 from tests.unit.web.calling import app_of, call, problem_in
 
 SECRET = "the file /data/tables.db of host 10.0.0.7"
@@ -23,7 +23,7 @@ REFUSED = [
     (errors.EmptyKeyValue, 400, "Empty key value"),
     (errors.NotFound, 404, "Not found"),
     (errors.TableNotFound, 404, "Table not found"),
-    (errors.AlreadyThere, 409, "Already there"),
+    (errors.AlreadyExists, 409, "Already there"),
     (errors.IdempotencyMismatch, 422, "Idempotency mismatch"),
     (errors.IteratorExpired, 410, "Iterator expired"),
     (errors.ConditionFailed, 409, "Condition failed"),
@@ -39,10 +39,10 @@ HIDDEN: list[tuple[HoldfastError, int, str]] = [
     (errors.Throttled(SECRET), 429, "Throttled"),
     (errors.OutcomeUnknown(SECRET, safe_to_repeat=False), 504, "OutcomeUnknown"),
     (errors.CircuitOpen(SECRET, retry_after_s=3.0), 503, "RetryLater"),
-    (errors.PartyFailed(SECRET, may_be_done=True), 503, "RetryLater"),
+    (errors.ExternalServiceFailed(SECRET, may_be_done=True), 503, "RetryLater"),
     (errors.AccessRefused("AccessDenied", SECRET), 500, "AccessRefused"),
     (errors.SecretMissing(SECRET), 503, "SecretMissing"),
-    (errors.RowsGone(SECRET), 500, "Defect"),
+    (errors.RowsDropped(SECRET), 500, "Defect"),
     (HoldfastError(SECRET), 500, "HoldfastError"),
 ]
 
@@ -107,7 +107,7 @@ def test_every_error_has_an_answer() -> None:
         return [kind, *(each for child in kind.__subclasses__() for each in below(child))]
 
     for kind in below(HoldfastError):
-        nearest = next(each for each in kind.__mro__ if each in _ANSWERS)
+        nearest = next(each for each in kind.__mro__ if each in _MAPPINGS)
         assert nearest is not HoldfastError or kind.__base__ in (HoldfastError, Exception), kind
 
 
@@ -129,7 +129,7 @@ def test_the_hint_beside_a_message_is_told_too() -> None:
         (errors.RateLimited("x", retry_after_s=41.2), 429, "42"),
         (errors.RateLimited("x"), 429, "1"),
         (errors.CircuitOpen("x", retry_after_s=30.0), 503, "30"),
-        (errors.PartyFailed("x", may_be_done=False, retry_after_s=0.2), 503, "1"),
+        (errors.ExternalServiceFailed("x", may_be_done=False, retry_after_s=0.2), 503, "1"),
         (errors.InProgress("x", retry_after_s=12.5), 409, "13"),
     ],
     ids=lambda value: type(value).__name__,
@@ -145,7 +145,11 @@ def test_who_may_try_again_is_told_after_how_many_whole_seconds(
 
 @pytest.mark.parametrize(
     "error",
-    [errors.RateLimited(SECRET), errors.InProgress(SECRET), errors.PartyRefused("card_declined", SECRET)],
+    [
+        errors.RateLimited(SECRET),
+        errors.InProgress(SECRET),
+        errors.ExternalServiceRefused("card_declined", SECRET),
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_a_guarantee_that_holds_a_caller_back_shows_no_key_and_bothers_no_operator(
@@ -322,7 +326,7 @@ def test_a_body_that_a_route_takes_apart_itself_is_refused_with_the_places_and_n
     assert SECRET not in answer.text
     (record,) = caplog.records
     assert record.levelno == logging.INFO and record.exc_info is None
-    assert record.getMessage().endswith("the body is no Booking (1 int_parsing, 1 missing)")
+    assert record.getMessage().endswith("the body is not a valid Booking (1 int_parsing, 1 missing)")
     assert problem["instance"] in record.getMessage()
 
 
@@ -346,7 +350,7 @@ def test_what_a_models_own_check_says_of_a_value_is_not_told() -> None:
     answer = call(app_of(router), "POST", "/tickets", json={"number": SECRET})
 
     assert problem_in(answer)["errors"] == [
-        {"pointer": "/number", "detail": "It does not pass a check of its own."}
+        {"pointer": "/number", "detail": "It fails a check of its model."}
     ]
 
 
@@ -367,7 +371,7 @@ def test_an_unknown_path_is_told_where_the_known_ones_are() -> None:
     problem = problem_in(call(booking_app(), "GET", "/nowhere"))
 
     assert problem["status"] == 404
-    assert problem["detail"] == "There is nothing at /nowhere. /openapi.json lists what there is."
+    assert problem["detail"] == "/nowhere not found. /openapi.json lists all paths."
 
 
 def test_an_unknown_method_is_told_the_known_ones() -> None:
@@ -375,7 +379,7 @@ def test_an_unknown_method_is_told_the_known_ones() -> None:
 
     problem = problem_in(answer)
     assert problem["status"] == 405
-    assert problem["detail"] == "/flights/1/bookings does not take DELETE, but POST."
+    assert problem["detail"] == "/flights/1/bookings does not accept DELETE: use POST."
     assert answer.headers["allow"] == "POST"
 
 

@@ -24,9 +24,9 @@ def read(keys: SandboxKeys, token: str) -> dict[str, Any]:
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_an_old_key_holds_until_it_is_withdrawn(tmp_path: Path, is_kept: bool) -> None:
     keys = SandboxKeys(tmp_path / "new" if is_kept else None, FILE)
-    old = keys.signed(CLAIMS)
+    old = keys.sign(CLAIMS)
     kid = keys.rotate()
-    new = keys.signed(CLAIMS)
+    new = keys.sign(CLAIMS)
     assert jwt.get_unverified_header(new)["kid"] == kid
     assert read(keys, old) == read(keys, new) == CLAIMS
 
@@ -38,7 +38,7 @@ def test_processes_on_one_folder_share_its_keys_which_are_their_owners_alone(tmp
     first, second = SandboxKeys(tmp_path, FILE), SandboxKeys(tmp_path, FILE)
     first.rotate()
 
-    assert read(first, second.signed(CLAIMS)) == CLAIMS
+    assert read(first, second.sign(CLAIMS)) == CLAIMS
     assert [each.name for each in tmp_path.iterdir()] == [FILE]
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
     assert not any("d" in each for each in first.jwks["keys"])
@@ -48,7 +48,7 @@ def test_a_forged_token_has_the_name_of_our_key_and_another_has_one_that_nobody_
     keys = SandboxKeys(None, FILE, iter(("ours", "forger's", "stranger's")).__next__)
 
     with pytest.raises(jwt.InvalidSignatureError):
-        read(keys, keys.signed(CLAIMS, "forged"))
+        read(keys, keys.sign(CLAIMS, "forged"))
     with pytest.raises(KeyError, match="stranger's"):
-        read(keys, keys.signed(CLAIMS, "unknown_key"))
-    assert read(keys, keys.signed(CLAIMS, "expired")) == CLAIMS
+        read(keys, keys.sign(CLAIMS, "unknown_key"))
+    assert read(keys, keys.sign(CLAIMS, "expired")) == CLAIMS

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.web import serving
-from holdfast.web.sandboxes import WHO_DIED
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS
 
 
 def test_a_caller_that_dies_over_its_body_is_no_fault_of_the_sandbox(
@@ -22,8 +22,8 @@ def test_a_caller_that_dies_over_its_body_is_no_fault_of_the_sandbox(
     async def echoed(request: Request) -> Response:
         return JSONResponse({"bytes": len(await request.body())})
 
-    app = Starlette(routes=[Route("/", echoed, methods=["POST"])], exception_handlers=WHO_DIED)
-    with caplog.at_level(logging.ERROR), serving(app) as url:
+    app = Starlette(routes=[Route("/", echoed, methods=["POST"])], exception_handlers=DISCONNECT_HANDLERS)
+    with caplog.at_level(logging.ERROR), serve_in_thread(app) as url:
         place = urlsplit(url)
         with socket.create_connection((place.hostname, place.port)) as half:
             half.sendall(b"POST / HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 10\r\n\r\nhalf")

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 
-from holdfast.web.sandboxes import Faults, FaultsTold, faulted
+from holdfast.web.sandbox_faults import Faults, FaultsBody, apply_faults
 
 
 def answered(faults: Faults, *, changes: bool = True, now: float = 0.0) -> tuple[Response, int]:
@@ -19,7 +19,7 @@ def answered(faults: Faults, *, changes: bool = True, now: float = 0.0) -> tuple
         done.append(1)
         return JSONResponse({"fine": True})
 
-    return asyncio.run(faulted(faults, now, changes, answer)), len(done)
+    return asyncio.run(apply_faults(faults, now, changes, answer)), len(done)
 
 
 @pytest.mark.parametrize(
@@ -53,24 +53,24 @@ def test_calls_beyond_the_budget_are_told_when_the_oldest_is_forgotten() -> None
 def test_the_same_seed_fails_the_same_calls() -> None:
     def drawn(seed: int) -> list[str]:
         faults = Faults(too_many=0.3, failed_after=0.3, seed=seed)
-        return [faults.drawn(0.0, changes=True) for _ in range(50)]
+        return [faults.draw(0.0, changes=True) for _ in range(50)]
 
     assert drawn(7) == drawn(7)
     assert len(set(drawn(7))) == 3
 
 
-class MoreTold(FaultsTold):
+class MoreTold(FaultsBody):
     copies: int = 1
 
 
 def test_what_a_door_is_told_are_faults_and_what_a_sandbox_adds_is_its_own() -> None:
     told = MoreTold.model_validate({"failed_after": 0.5, "calls_max": 3, "seed": 7, "slow_s": 2, "copies": 4})
 
-    assert repr(told.faults()) == repr(Faults(failed_after=0.5, calls_max=3, seed=7))
-    assert repr(MoreTold().faults()) == repr(Faults())
+    assert repr(told.to_faults()) == repr(Faults(failed_after=0.5, calls_max=3, seed=7))
+    assert repr(MoreTold().to_faults()) == repr(Faults())
 
 
 @pytest.mark.parametrize("told", [{"too_many": 1.5}, {"window_s": 0}, {"patience": 1}])
 def test_a_door_refuses_a_share_above_all_and_what_nobody_knows(told: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
-        FaultsTold.model_validate(told)
+        FaultsBody.model_validate(told)

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from fastapi import APIRouter, FastAPI, Request
 
-from holdfast.errors import SettingsError, StoreFileError
-from holdfast.web import make_app, serve, serving
+from holdfast.core.errors import SettingsError, StoreFileError
+from holdfast.web import make_app, serve, serve_in_thread
 from tests.unit.web.calling import app_of, problem_in
 
 PROGRAM = """
@@ -59,14 +59,14 @@ def test_what_the_lifespan_yields_is_the_state_of_every_request_and_it_ends_with
         yield {"seat": "7A"}
         steps.append("closed")
 
-    with serving(make_app("Seats", "1", [seat_router()], lifespan=lifespan)) as url:
+    with serve_in_thread(make_app("Seats", "1", [seat_router()], lifespan=lifespan)) as url:
         assert httpx.get(url + "/seat").json() == "7A"
         assert steps == ["opened"]
     assert steps == ["opened", "closed"]
 
 
 def test_a_failure_over_http_is_a_problem() -> None:
-    with serving(app_of()) as url:
+    with serve_in_thread(app_of()) as url:
         assert problem_in(httpx.get(url + "/nowhere"))["status"] == 404
         assert problem_in(httpx.post(url + "/health", content=b"x" * 2_000_000))["status"] == 413
 
@@ -78,7 +78,7 @@ def test_the_unexpected_is_logged_once_by_app_and_server_together(caplog: pytest
     async def fails() -> None:
         raise ZeroDivisionError
 
-    with serving(app_of(router)) as url:
+    with serve_in_thread(app_of(router)) as url:
         assert problem_in(httpx.get(url + "/fails"))["status"] == 500
     assert [record.name for record in caplog.records if record.exc_info] == ["holdfast.web.problems"]
 
@@ -90,15 +90,15 @@ def test_what_fails_in_the_lifespan_is_raised_by_who_serves() -> None:
             raise StoreFileError("not ours")
         yield
 
-    with pytest.raises(StoreFileError, match="not ours"), serving(app_of(lifespan=lifespan)):
+    with pytest.raises(StoreFileError, match="not ours"), serve_in_thread(app_of(lifespan=lifespan)):
         pytest.fail("it cannot serve")
 
 
 def test_the_port_is_free_again_afterwards() -> None:
-    with serving(app_of()) as url:
+    with serve_in_thread(app_of()) as url:
         port = httpx.URL(url).port
     assert port is not None
-    with serving(app_of(), port=port) as url:
+    with serve_in_thread(app_of(), port=port) as url:
         assert httpx.get(url + "/health").status_code == 200
 
 
@@ -112,9 +112,9 @@ def test_a_port_in_use_is_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("host", "port", "words"),
     [
-        ("no such host", 0, "not an address this machine knows"),
-        ("127.0.0.1", 65536, "no port 65536"),
-        ("127.0.0.1", -1, "no port -1"),
+        ("no such host", 0, r"Invalid host 'no such host': expected 127\.0\.0\.1, or the address of an"),
+        ("127.0.0.1", 65536, r"Invalid port 65536: expected 0 \(any free port\) to 65535\."),
+        ("127.0.0.1", -1, r"Invalid port -1: expected 0 \(any free port\) to 65535\."),
     ],
 )
 def test_an_address_that_is_none_is_told_in_words(host: str, port: int, words: str) -> None:

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from holdfast.errors import TargetRefused
-from holdfast.web.targets import Delivery, Resolver, checked_target, deliver, target_client
+from holdfast.core.errors import TargetRefused
+from holdfast.web.webhook_targets import Delivery, Resolver, check_target, deliver, open_target_client
 
 BODY = b'{"pagwId": "PAGW-1"}'
 NAME = "hooks.example.org"
@@ -42,7 +42,7 @@ OK = b"HTTP/1.1 204 No Content\r\n\r\n"
     ],
 )
 def test_a_public_https_address_may_be_called(url: str) -> None:
-    assert checked_target(url, allow_private=False).port == 443
+    assert check_target(url, allow_private=False).port == 443
 
 
 NEVER = [
@@ -118,7 +118,7 @@ PRIVATE = [
 @pytest.mark.parametrize("allow_private", [False, True])
 def test_is_never_called(url: str, allow_private: bool) -> None:
     with pytest.raises(TargetRefused) as raised:
-        checked_target(url, allow_private=allow_private)
+        check_target(url, allow_private=allow_private)
 
     assert raised.value.reason
     assert "evil" not in raised.value.message and "password@" not in raised.value.message
@@ -127,8 +127,8 @@ def test_is_never_called(url: str, allow_private: bool) -> None:
 @pytest.mark.parametrize("url", PRIVATE)
 def test_is_called_only_where_private_addresses_are_allowed(url: str) -> None:
     with pytest.raises(TargetRefused):
-        checked_target(url, allow_private=False)
-    assert checked_target(url, allow_private=True).url.startswith("http")
+        check_target(url, allow_private=False)
+    assert check_target(url, allow_private=True).url.startswith("http")
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_is_called_only_where_private_addresses_are_allowed(url: str) -> None:
 def test_where_hosts_are_listed_only_these_are_called(url: str, is_allowed: bool) -> None:
     allowed = ("hooks.example.org", "*.clinic.test", "ports.example.org:8443", "10.0.0.1")
     if is_allowed:
-        assert checked_target(url, allow_private=False, allowed_hosts=allowed).url == url
+        assert check_target(url, allow_private=False, allowed_hosts=allowed).url == url
     else:
         with pytest.raises(TargetRefused):
-            checked_target(url, allow_private=False, allowed_hosts=allowed)
+            check_target(url, allow_private=False, allowed_hosts=allowed)
 
 
 # --- what is called -----------------------------------------------------------------------------------------
@@ -207,9 +207,9 @@ def delivered(
     patience_s: float = 10.0,
 ) -> Delivery:
     async def run() -> Delivery:
-        async with answering(answer, heard) as port, target_client(allow_private=True) as client:
-            target = checked_target(f"http://127.0.0.1:{port}/hook?a=1", allow_private=True)
-            return await deliver(client, target, BODY, {"X-Id": "d-1"}, patience_s=patience_s)
+        async with answering(answer, heard) as port, open_target_client(allow_private=True) as client:
+            target = check_target(f"http://127.0.0.1:{port}/hook?a=1", allow_private=True)
+            return await deliver(client, target, BODY, {"X-Id": "d-1"}, timeout_s=patience_s)
 
     return asyncio.run(run())
 
@@ -261,11 +261,11 @@ def test_headers_that_cannot_be_sent_are_told_and_not_shown(headers: dict[str, s
     heard: list[bytes] = []
 
     async def run() -> Delivery:
-        async with answering(OK, heard) as port, target_client(allow_private=True) as client:
-            target = checked_target(f"http://127.0.0.1:{port}/", allow_private=True)
+        async with answering(OK, heard) as port, open_target_client(allow_private=True) as client:
+            target = check_target(f"http://127.0.0.1:{port}/", allow_private=True)
             return await deliver(client, target, BODY, headers)
 
-    assert asyncio.run(run()).detail == "not called: a header cannot be put into a request"
+    assert asyncio.run(run()).detail == "not called: a header has an invalid value"
     assert heard == []
 
 
@@ -293,7 +293,7 @@ def test_an_answer_that_never_comes_is_given_up_in_time() -> None:
         await reader.read()
 
     found = delivered(silent, patience_s=0.05)
-    assert (found.outcome, found.detail) == ("retry", "no answer within 0.05 s")
+    assert (found.outcome, found.detail) == ("retry", "no response within 0.05 s")
 
 
 def test_names_whose_servers_are_slow_hold_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,9 +304,9 @@ def test_names_whose_servers_are_slow_hold_no_thread_of_the_loop(monkeypatch: py
         raise socket.gaierror("no such name")
 
     async def run() -> list[Delivery]:
-        async with target_client(allow_private=False) as client:
+        async with open_target_client(allow_private=False) as client:
             targets = [
-                checked_target(f"https://slow-{number}.example.org/", allow_private=False)
+                check_target(f"https://slow-{number}.example.org/", allow_private=False)
                 for number in range(60)
             ]
             calls = [asyncio.create_task(deliver(client, each, BODY, {})) for each in targets]
@@ -327,10 +327,10 @@ def test_a_name_that_means_something_private_is_not_called() -> None:
     async def run(addresses: str) -> Delivery:
         async with (
             answering(OK, heard) as port,
-            target_client(allow_private=False, resolve=naming(addresses)) as client,
+            open_target_client(allow_private=False, resolve=naming(addresses)) as client,
         ):
             allowed = (f"{NAME}:{port}",)
-            target = checked_target(f"https://{NAME}:{port}/", allow_private=False, allowed_hosts=allowed)
+            target = check_target(f"https://{NAME}:{port}/", allow_private=False, allowed_hosts=allowed)
             return await deliver(client, target, BODY, {})
 
     for addresses in (
@@ -344,7 +344,7 @@ def test_a_name_that_means_something_private_is_not_called() -> None:
         found = asyncio.run(run(addresses))
         assert found.outcome == "retry"
         assert found.detail.startswith("not called"), addresses
-    assert asyncio.run(run("")).detail == "no answer (ConnectError)"
+    assert asyncio.run(run("")).detail == "no response (ConnectError)"
     assert heard == []
 
 
@@ -354,8 +354,11 @@ def test_what_was_checked_is_what_is_called_whatever_the_name_means_a_moment_lat
 
     async def run() -> list[Delivery]:
         resolve = naming("127.0.0.1", "169.254.169.254")
-        async with answering(OK, heard) as port, target_client(allow_private=True, resolve=resolve) as client:
-            target = checked_target(f"http://{NAME}:{port}/", allow_private=True)
+        async with (
+            answering(OK, heard) as port,
+            open_target_client(allow_private=True, resolve=resolve) as client,
+        ):
+            target = check_target(f"http://{NAME}:{port}/", allow_private=True)
             return [await deliver(client, target, BODY, {}) for _ in range(2)]
 
     first, second = asyncio.run(run())
@@ -369,8 +372,8 @@ def test_what_was_checked_is_what_is_called_whatever_the_name_means_a_moment_lat
 def test_where_one_address_does_not_answer_the_next_is_called() -> None:
     async def run() -> Delivery:
         resolve = naming("127.0.0.2 127.0.0.1")
-        async with answering(OK) as port, target_client(allow_private=True, resolve=resolve) as client:
-            target = checked_target(f"http://{NAME}:{port}/", allow_private=True)
+        async with answering(OK) as port, open_target_client(allow_private=True, resolve=resolve) as client:
+            target = check_target(f"http://{NAME}:{port}/", allow_private=True)
             return await deliver(client, target, BODY, {})
 
     assert asyncio.run(run()).outcome == "delivered"
@@ -387,8 +390,8 @@ def _has_version_6() -> bool:
 @pytest.mark.skipif(not _has_version_6(), reason="needs IPv6 on this machine's own interface (::1)")
 def test_an_address_of_version_6_is_called_too() -> None:
     async def run() -> Delivery:
-        async with answering(OK, host="::1") as port, target_client(allow_private=True) as client:
-            target = checked_target(f"http://[::1]:{port}/", allow_private=True)
+        async with answering(OK, host="::1") as port, open_target_client(allow_private=True) as client:
+            target = check_target(f"http://[::1]:{port}/", allow_private=True)
             return await deliver(client, target, BODY, {})
 
     assert asyncio.run(run()).outcome == "delivered"
@@ -414,9 +417,9 @@ def test_the_certificate_must_be_that_of_the_name_and_not_of_the_address(
     there.sni_callback = lambda _, name, __: asked.append(name)
 
     async def run() -> Delivery:
-        client = target_client(allow_private=True, resolve=naming("127.0.0.1"), tls=here)
+        client = open_target_client(allow_private=True, resolve=naming("127.0.0.1"), tls=here)
         async with answering(OK, heard, tls=there) as port, client:
-            target = checked_target(f"https://{NAME}:{port}/", allow_private=True)
+            target = check_target(f"https://{NAME}:{port}/", allow_private=True)
             return await deliver(client, target, BODY, {})
 
     assert asyncio.run(run()).outcome == outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from tests.unit.web.calling import app_of, call, problem_in
 
 TOKEN = "s3cret-and-long=="
@@ -55,5 +55,7 @@ def test_health_and_the_description_need_no_token() -> None:
 
 @pytest.mark.parametrize("token", ["", "  ", "two words", "schlüssel", "line\n"])
 def test_a_token_that_nobody_could_send_is_refused(token: str) -> None:
-    with pytest.raises(SettingsError, match="cannot be sent"):
+    with pytest.raises(
+        SettingsError, match=r"Invalid token: expected letters, digits and - \. _ ~ \+ /\. Make one"
+    ):
         app_of(token=token)

@@ -17,8 +17,8 @@ from jwt.algorithms import ECAlgorithm
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from holdfast.errors import HoldfastError
-from holdfast.web.tokens import Bearer, Caller, bearer, refusal_headers, token_verifier
+from holdfast.core.errors import HoldfastError
+from holdfast.web.tokens import BearerGuard, Caller, get_refusal_headers, open_token_verifier, require_bearer
 from tests.unit.web.calling import app_of, call
 
 NOW = 1_700_000_000.0
@@ -36,18 +36,18 @@ def token(**claims: Any) -> str:
     return jwt.encode(told, KEY, algorithm="ES256", headers={"kid": "k"})
 
 
-def guard_of(folder: Path, **options: Any) -> Bearer:
+def guard_of(folder: Path, **options: Any) -> BearerGuard:
     jwk = {**ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True), "kid": "k"}
     (folder / "jwks.json").write_text(json.dumps({"keys": [jwk]}))
     keys = options.pop("keys", folder / "jwks.json")
-    verifier = token_verifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=StandingClock())
-    return bearer(verifier, **options)
+    verifier = open_token_verifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=StandingClock())
+    return require_bearer(verifier, **options)
 
 
 def outcome_of(error: HoldfastError) -> Response:
     """As a system answers in a form of its own."""
     told = {"resourceType": "OperationOutcome", "code": error.code}
-    return JSONResponse(told, error.http_status, headers=refusal_headers(error))
+    return JSONResponse(told, error.http_status, headers=get_refusal_headers(error))
 
 
 class OwnWords(APIRoute):
@@ -65,7 +65,7 @@ class OwnWords(APIRoute):
         return told
 
 
-def as_dependency(guard: Bearer) -> FastAPI:
+def as_dependency(guard: BearerGuard) -> FastAPI:
     router = APIRouter(route_class=OwnWords)
     proved = Depends(guard)
 
@@ -76,7 +76,7 @@ def as_dependency(guard: Bearer) -> FastAPI:
     return app_of(router)
 
 
-def as_direct_route(guard: Bearer) -> FastAPI:
+def as_direct_route(guard: BearerGuard) -> FastAPI:
     """A component whose callers prove who they are with every call is asked for no token of the settings."""
     router = APIRouter()
 
@@ -104,7 +104,7 @@ FORMS = pytest.mark.parametrize("form", [as_dependency, as_direct_route])
 
 
 @FORMS
-def test_a_route_learns_who_calls(form: Callable[[Bearer], FastAPI], tmp_path: Path) -> None:
+def test_a_route_learns_who_calls(form: Callable[[BearerGuard], FastAPI], tmp_path: Path) -> None:
     app = form(guard_of(tmp_path, scope="system/Claim.write"))
     given = token(scope="system/Claim.write other", client_id="c-7")
     answer = call(app, "GET", "/claims", headers={"Authorization": f"bearer {given}"})
@@ -129,7 +129,7 @@ def test_a_route_learns_who_calls(form: Callable[[Bearer], FastAPI], tmp_path: P
     ],
 )
 def test_whoever_does_not_prove_who_it_is_gets_401_in_the_words_of_the_system(
-    form: Callable[[Bearer], FastAPI], tmp_path: Path, header: str | None, code: str
+    form: Callable[[BearerGuard], FastAPI], tmp_path: Path, header: str | None, code: str
 ) -> None:
     headers = {} if header is None else {"Authorization": header}
     answer = call(form(guard_of(tmp_path)), "GET", "/claims", headers=headers)
@@ -142,7 +142,7 @@ def test_whoever_does_not_prove_who_it_is_gets_401_in_the_words_of_the_system(
 @FORMS
 @pytest.mark.parametrize("scope", ["", "system/Claim.read", "system/Claim.writes", "SYSTEM/CLAIM.WRITE"])
 def test_whoever_lacks_the_scope_gets_403_and_is_told_which(
-    form: Callable[[Bearer], FastAPI], tmp_path: Path, scope: str
+    form: Callable[[BearerGuard], FastAPI], tmp_path: Path, scope: str
 ) -> None:
     app = form(guard_of(tmp_path, scope=["system/Claim.write"]))
     answer = call(app, "GET", "/claims", headers={"Authorization": f"Bearer {token(scope=scope)}"})
@@ -154,7 +154,9 @@ def test_whoever_lacks_the_scope_gets_403_and_is_told_which(
 
 
 @FORMS
-def test_where_nobody_can_tell_the_answer_is_503(form: Callable[[Bearer], FastAPI], tmp_path: Path) -> None:
+def test_where_nobody_can_tell_the_answer_is_503(
+    form: Callable[[BearerGuard], FastAPI], tmp_path: Path
+) -> None:
     app = form(guard_of(tmp_path, keys=tmp_path / "none.json"))
     answer = call(app, "GET", "/claims", headers={"Authorization": f"Bearer {token()}"})
 

@@ -14,10 +14,10 @@ from starlette.responses import Response
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from holdfast.errors import TokenRefused
-from holdfast.web import make_app, serving
-from holdfast.web.serving import WEBSOCKET_BYTES_MAX
-from holdfast.web.tokens import bearer_token
+from holdfast.core.errors import TokenRefused
+from holdfast.web import make_app, serve_in_thread
+from holdfast.web.server import MAX_WEBSOCKET_BYTES
+from holdfast.web.tokens import get_bearer_token
 
 Talk = Callable[[str], Coroutine[Any, Any, None]]
 
@@ -35,7 +35,7 @@ def echo_router() -> APIRouter:
 
 
 def talked(talk: Talk) -> None:
-    with serving(make_app("Echo", "1", [], signed=[echo_router()])) as url:
+    with serve_in_thread(make_app("Echo", "1", [], signed=[echo_router()])) as url:
         asyncio.run(talk(url.replace("http://", "ws://") + "/echo"))
 
 
@@ -44,8 +44,8 @@ def test_an_app_may_have_websockets() -> None:
         async with connect(url) as socket:
             await socket.send("hello")
             assert await socket.recv() == "hello"
-            await socket.send("x" * WEBSOCKET_BYTES_MAX)
-            assert len(await socket.recv()) == WEBSOCKET_BYTES_MAX
+            await socket.send("x" * MAX_WEBSOCKET_BYTES)
+            assert len(await socket.recv()) == MAX_WEBSOCKET_BYTES
 
     talked(talk)
 
@@ -55,7 +55,7 @@ def test_a_message_that_is_too_large_ends_its_connection_and_no_other(
 ) -> None:
     async def talk(url: str) -> None:
         async with connect(url) as other, connect(url) as socket:
-            await socket.send("x" * (WEBSOCKET_BYTES_MAX + 1))
+            await socket.send("x" * (MAX_WEBSOCKET_BYTES + 1))
             assert await code_of(socket) == 1009
             await other.send("still here")
             assert await other.recv() == "still here"
@@ -66,7 +66,7 @@ def test_a_message_that_is_too_large_ends_its_connection_and_no_other(
 
 def test_a_connection_is_told_when_the_server_ends() -> None:
     async def talk() -> None:
-        with serving(make_app("Echo", "1", [], signed=[echo_router()])) as url:
+        with serve_in_thread(make_app("Echo", "1", [], signed=[echo_router()])) as url:
             socket = await connect(url.replace("http://", "ws://") + "/echo")
         assert await code_of(socket) == 1012
 
@@ -75,7 +75,7 @@ def test_a_connection_is_told_when_the_server_ends() -> None:
 
 def test_without_a_token_only_names_of_this_machine_open_one() -> None:
     async def talk() -> None:
-        with serving(make_app("Echo", "1", [echo_router()])) as url:
+        with serve_in_thread(make_app("Echo", "1", [echo_router()])) as url:
             place = url.replace("http://", "ws://") + "/echo"
             async with connect(place):
                 pass
@@ -99,7 +99,7 @@ def test_one_that_is_refused_with_an_answer_is_no_error_in_the_log(caplog: pytes
             await connect(url)
         assert refused.value.response.status_code == 401
 
-    with serving(make_app("Closed", "1", [], signed=[router])) as url:
+    with serve_in_thread(make_app("Closed", "1", [], signed=[router])) as url:
         asyncio.run(talk(url.replace("http://", "ws://") + "/closed"))
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
@@ -115,10 +115,10 @@ def test_one_that_is_refused_with_an_answer_is_no_error_in_the_log(caplog: pytes
 )
 def test_a_websocket_proves_itself_by_the_same_header(headers: list[Any], code: str) -> None:
     with pytest.raises(TokenRefused) as refused:
-        bearer_token(HTTPConnection({"type": "websocket", "headers": headers}))
+        get_bearer_token(HTTPConnection({"type": "websocket", "headers": headers}))
     assert refused.value.code == code
     good = [(b"authorization", b"Bearer a.b.c")]
-    assert bearer_token(HTTPConnection({"type": "websocket", "headers": good})) == "a.b.c"
+    assert get_bearer_token(HTTPConnection({"type": "websocket", "headers": good})) == "a.b.c"
 
 
 async def code_of(socket: ClientConnection) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import errors
+from holdfast.core import errors
 from holdfast.operations.tables import GetItem
 from holdfast.wire.dispatch import decode, error_body
 from holdfast.wire.operations import CODECS
@@ -171,7 +171,7 @@ def test_a_cancelled_transaction_tells_why_for_each_action() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [errors.Defect("secret"), ValueError("secret"), errors.StoreFileError("secret")]
+    "error", [errors.InternalError("secret"), ValueError("secret"), errors.StoreFileError("secret")]
 )
 def test_of_our_own_failures_nothing_from_inside_is_told(error: Exception) -> None:
     status, body = error_body(error)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import ITEM_BYTES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import ITEM_BYTES_MAX
 from holdfast.operations.expressions.nodes import AttributeNotExists, Path
 from holdfast.operations.tables import DeleteItem, GetItem, PutItem, UpdateItem
 from holdfast.operations.values import item_size

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import HoldfastError, InvalidRequest, LimitExceeded, MalformedRequest
+from holdfast.core.errors import HoldfastError, InvalidRequest, LimitExceeded, MalformedRequest
 from holdfast.operations.tables import (
     CreateIndex,
     CreateTable,

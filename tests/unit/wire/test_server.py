@@ -24,7 +24,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from holdfast.operations.tables import Operation
 from holdfast.operations.tables.list_tables import ListTables, ListTablesResult
 from holdfast.wire.server import Bounds, _listen, running_server, serve

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.core.errors import InvalidRequest, MalformedRequest
 from holdfast.wire.shapes import (
     Request,
     Shape,

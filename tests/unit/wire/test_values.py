@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.core.errors import InvalidRequest, MalformedRequest
 from holdfast.operations import numbers
 from holdfast.operations.values import Value, same
 from holdfast.wire.values import (

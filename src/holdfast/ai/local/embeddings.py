@@ -1,7 +1,7 @@
 """Embeddings without a model service: the mean of WordLlama's token vectors.
 
-Weights and tokenizer lie in the installed wheel. They are read from there and the package is never imported: its own
-loader looks for them elsewhere, and asks the network when they are not there.
+Weights and tokenizer are files in the installed wheel. This module reads them directly and never imports the
+package: its own loader looks elsewhere, and uses the network if the files are missing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 PACKAGE: Final = "wordllama"
 WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 TENSOR: Final = "embedding.weight"
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
-# What follows in a longer text is not looked at.
+# The rest of a longer text is ignored.
 TOKENS_MAX: Final = 512
 
 
 class TokenEmbedder:
-    """Normalised means of token vectors. The same text gives the same vector, on any day and in any batch."""
+    """An embedder that returns the normalised mean of token vectors. The same text always gives the same
+    vector, in any batch.
+    """
 
     def __init__(self, weights: NDArray[np.float32], tokenizer: Tokenizer) -> None:
         self._weights, self._tokenizer = weights, tokenizer
@@ -38,7 +40,7 @@ class TokenEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
-        # A lone surrogate is no Unicode text, and the tokenizer refuses it.
+        # The tokenizer refuses a lone surrogate.
         clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         for row, found in enumerate(self._tokenizer.encode_batch(clean, add_special_tokens=False)):
             if found.ids:
@@ -49,17 +51,18 @@ class TokenEmbedder:
 
 
 def load_embedder() -> TokenEmbedder:
-    folder = _folder()
+    """Load the weights and the tokenizer. Raise `SettingsError` if the installed package lacks them."""
+    folder = _find_package_folder()
     weights = load_file(folder / WEIGHTS)[TENSOR].astype(np.float32)
     return TokenEmbedder(weights, Tokenizer.from_file(str(folder / TOKENIZER)))
 
 
-def _folder() -> Path:
+def _find_package_folder() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / WEIGHTS).is_file() and (Path(place) / TOKENIZER).is_file():
             return Path(place)
     raise SettingsError(
-        f"The installed {PACKAGE} has no {WEIGHTS} and {TOKENIZER}: pip install '.[ai]' in the clone of Holdfast, or "
-        "make setup, brings a version that has."
+        f"The installed {PACKAGE} lacks {WEIGHTS} or {TOKENIZER}. Run pip install '.[ai]' in the clone "
+        "of Holdfast, or make setup, to install a version that has them."
     )

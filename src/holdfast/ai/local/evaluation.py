@@ -1,19 +1,22 @@
-"""How good a classifier is on what it has not seen: trained on all parts but one, asked about that one, in turn."""
+"""Cross-validation of the local classifier: train on all folds but one, classify that one, for each fold in
+turn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.ai.accuracy import Accuracy, Outcome
 from holdfast.ai.local.classifier import train
-from holdfast.ai.local.parts import stratified
-from holdfast.ai.ports import Embedder, Example, Prepare
-from holdfast.ai.reports import Accuracy, Outcome
+from holdfast.ai.local.folds import assign_folds
+from holdfast.ai.ports import Embedder, Example, PrepareText
 
 
 def cross_validate(
-    examples: Sequence[Example], embedder: Embedder, folds: int, confidence_min: float, prepare: Prepare
+    examples: Sequence[Example], embedder: Embedder, folds: int, confidence_min: float, prepare: PrepareText
 ) -> Accuracy:
-    parts = stratified(examples, folds)
+    """Return the accuracy of the local classifier over `folds` folds."""
+    parts = assign_folds(examples, folds)
     outcomes: list[Outcome] = []
     for number in range(folds):
         seen = [example for example, part in zip(examples, parts, strict=True) if part != number]

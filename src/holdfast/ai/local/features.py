@@ -1,8 +1,8 @@
-"""What the classifier sees of a text: its embedding, and beside it which words and pairs of words are in it.
+"""Features of a text for the classifier: its embedding, plus its words and word pairs.
 
-The embedding brings the meaning of words that no example has; the words bring back what a mean of vectors blurs
-("cancel my order" against "change my order"). Words are hashed into a fixed number of columns, by CRC-32, which is the
-same on every machine.
+The embedding covers words that are in no example; the words restore distinctions that a mean of vectors blurs
+("cancel my order" and "change my order"). Words are hashed into a fixed number of columns by CRC-32, which is
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from numpy.typing import NDArray
 
 from holdfast.ai.ports import Embedder
 
-COLUMNS: Final = 1024
-# How much the words count beside the embedding: as much as both, or half, was no better.
-WEIGHT: Final = 0.7
+WORD_COLUMNS: Final = 1024
+# The weight of the words relative to the embedding; 1.0 and 0.5 were not better.
+WORDS_WEIGHT: Final = 0.7
 WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
-def features(texts: Sequence[str], embedder: Embedder) -> NDArray[np.float32]:
-    """One row per text; the last column is 1, for the model's constant."""
+def build_features(texts: Sequence[str], embedder: Embedder) -> NDArray[np.float32]:
+    """Return one row per text; the last column is 1, for the model's intercept."""
     ones = np.ones((len(texts), 1))
-    return np.hstack([embedder.embed(texts), WEIGHT * _words(texts), ones]).astype(np.float32)
+    return np.hstack([embedder.embed(texts), WORDS_WEIGHT * _hash_words(texts), ones]).astype(np.float32)
 
 
-def _words(texts: Sequence[str]) -> NDArray[np.float32]:
-    found = np.zeros((len(texts), COLUMNS), np.float32)
+def _hash_words(texts: Sequence[str]) -> NDArray[np.float32]:
+    found = np.zeros((len(texts), WORD_COLUMNS), np.float32)
     for row, text in enumerate(texts):
         words = WORD.findall(text)
         for piece in {*words, *map(" ".join, pairwise(words))}:
-            found[row, zlib.crc32(piece.encode("utf-8", "replace")) % COLUMNS] += 1
+            found[row, zlib.crc32(piece.encode("utf-8", "replace")) % WORD_COLUMNS] += 1
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
     found /= np.where(lengths == 0, 1, lengths)
     return found

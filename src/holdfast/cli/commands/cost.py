@@ -1,4 +1,4 @@
-"""`holdfast cost`: units and money per month, per pattern, table, index, queue and bucket, by a price list."""
+"""`holdfast cost`: units and money per month, by pattern, table, index, queue and bucket."""
 
 from __future__ import annotations
 
@@ -10,92 +10,92 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.amounts import money
-from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
-from holdfast.cli.extras import stores_extras
-from holdfast.cli.stated_costs import as_json as stated_as_json
-from holdfast.cli.stated_costs import print_stated_costs
-from holdfast.settings import Settings
+from holdfast.cli.arguments.system_names import NONE_INSTALLED, OptionalSystemName, select_systems
+from holdfast.cli.extras import get_scratch_extras
+from holdfast.cli.output.money import format_money
+from holdfast.cli.output.stated_costs import print_stated_costs
+from holdfast.cli.output.stated_costs import to_json as stated_to_json
+from holdfast.config.settings import Settings
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
-    from holdfast.reports.cost import PatternCost, SystemCost
-    from holdfast.reports.prices import PriceList
-    from holdfast.reports.scratch import Progress
+    from holdfast.reports.cost.price_lists import PriceList
+    from holdfast.reports.cost.system_cost import PatternCost, SystemCost
+    from holdfast.reports.measurement.data_sources import Progress
 
 
 def cost(
-    system: SystemName = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    system: OptionalSystemName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     prices: Annotated[
         Path | None,
         typer.Option(
-            "--prices", metavar="FILE", help="A price list of your own, or the name of one that ships."
+            "--prices", metavar="FILE", help="A price list: a file, or the name of an included list."
         ),
     ] = None,
 ) -> None:
-    """Estimate what a system costs in a month on DynamoDB, SQS and S3, from what it uses and declared rates."""
-    from holdfast.cli.showing import print_json, progress_bar
-    from holdfast.reports.prices import price_list, price_list_from
+    """Estimate a system's monthly cost on DynamoDB, SQS and S3 from measured units and declared rates."""
+    from holdfast.cli.output.console import print_json, progress_bar
+    from holdfast.reports.cost.price_lists import load_price_list, read_price_list
 
-    chosen = price_list() if prices is None else price_list_from(prices)
-    found: list[SystemCost] = []
-    for each in chosen_systems(system, stores_extras):
-        with progress_bar(shown=not as_json) as progress:
-            found.append(asyncio.run(_estimated(each, chosen, progress)))
+    selected = load_price_list() if prices is None else read_price_list(prices)
+    costs: list[SystemCost] = []
+    for each in select_systems(system, get_scratch_extras):
+        with progress_bar(enabled=not as_json) as progress:
+            costs.append(asyncio.run(_estimate(each, selected, progress)))
     if as_json:
-        print_json([_as_json(each) for each in found])
+        print_json([_to_json(each) for each in costs])
     else:
-        _print_costs(found)
+        _print_costs(costs)
 
 
-async def _estimated(system: System, prices: PriceList, progress: Progress) -> SystemCost:
-    from holdfast.reports.cost import estimate
-    from holdfast.reports.scratch import measuring_ground
+async def _estimate(system: System, prices: PriceList, progress: Progress) -> SystemCost:
+    from holdfast.reports.cost.system_cost import estimate_cost
+    from holdfast.reports.measurement.data_sources import open_data_source
 
-    async with measuring_ground(system, Settings.load(), progress=progress) as ground:
-        return await estimate(system, ground, prices, progress=progress)
+    async with open_data_source(system, Settings.load(), progress=progress) as ground:
+        return await estimate_cost(system, ground, prices, progress=progress)
 
 
-def _as_json(found: SystemCost) -> dict[str, Any]:
+def _to_json(estimate: SystemCost) -> dict[str, Any]:
     return {
-        "system": found.system,
-        "prices": found.prices.name,
-        "currency": found.prices.currency,
-        "measured_on": found.measured_on,
-        "total": found.total,
-        "is_complete": not found.uncounted,
-        "not_counted": [{"id": each.pattern.id, "reason": each.reason} for each in found.uncounted],
-        "patterns": [_pattern_as_json(each) for each in found.patterns],
-        "tables": [asdict(each) | {"total": each.total} for each in found.tables],
-        "indexes": [asdict(each) | {"gain": each.gain} for each in found.indexes],
-        "queues": [asdict(each) for each in found.queues],
-        "buckets": [asdict(each) | {"total": each.total} for each in found.buckets],
-        "stated_costs": None if found.stated is None else stated_as_json(found.stated),
+        "system": estimate.system,
+        "prices": estimate.prices.name,
+        "currency": estimate.prices.currency,
+        "measured_on": estimate.measured_on,
+        "total": estimate.total,
+        "is_complete": not estimate.uncounted,
+        "not_counted": [{"id": each.pattern.id, "reason": each.reason} for each in estimate.uncounted],
+        "patterns": [_pattern_to_json(each) for each in estimate.patterns],
+        "tables": [asdict(each) | {"total": each.total} for each in estimate.tables],
+        "indexes": [asdict(each) | {"gain": each.gain} for each in estimate.indexes],
+        "queues": [asdict(each) for each in estimate.queues],
+        "buckets": [asdict(each) | {"total": each.total} for each in estimate.buckets],
+        "stated_costs": None if estimate.stated is None else stated_to_json(estimate.stated),
     }
 
 
-def _pattern_as_json(each: PatternCost) -> dict[str, Any]:
+def _pattern_to_json(pattern_cost: PatternCost) -> dict[str, Any]:
     return {
-        "id": each.pattern.id,
-        "name": each.pattern.name,
-        "calls": each.calls,
-        "read_units": each.read_units,
-        "write_units": each.write_units,
-        "index_write_units": each.index_write_units,
-        "requests": each.requests,
-        "cost": each.cost,
-        "reason": each.reason,
+        "id": pattern_cost.pattern.id,
+        "name": pattern_cost.pattern.name,
+        "calls": pattern_cost.calls,
+        "read_units": pattern_cost.read_units,
+        "write_units": pattern_cost.write_units,
+        "index_write_units": pattern_cost.index_write_units,
+        "requests": pattern_cost.requests,
+        "cost": pattern_cost.cost,
+        "reason": pattern_cost.reason,
     }
 
 
-def _print_costs(found: Sequence[SystemCost]) -> None:
-    from holdfast.cli.showing import console
+def _print_costs(costs: Sequence[SystemCost]) -> None:
+    from holdfast.cli.output.console import get_console
 
-    out = console()
-    if not found:
+    out = get_console()
+    if not costs:
         out.print(NONE_INSTALLED)
-    for each in found:
+    for each in costs:
         _print_patterns(each)
         _print_tables(each)
         _print_indexes(each)
@@ -105,35 +105,37 @@ def _print_costs(found: Sequence[SystemCost]) -> None:
             print_stated_costs(each.system, each.stated)
         at_least = "at least " if each.uncounted else ""
         out.print(
-            f"[bold]{each.system}: {at_least}{each.prices.currency} {money(each.total)} a month[/], measured on "
-            f"{each.measured_on}, by the prices of {each.prices.name}\n[dim]{each.prices.title}[/]"
+            f"[bold]{each.system}: {at_least}{each.prices.currency} {format_money(each.total)} per month[/], "
+            f"measured on {each.measured_on}, with the price list {each.prices.name}\n"
+            f"[dim]{each.prices.title}[/]"
         )
         _print_uncounted(each)
         out.print()
 
 
-def _print_uncounted(found: SystemCost) -> None:
+def _print_uncounted(estimate: SystemCost) -> None:
     from rich.markup import escape
 
-    from holdfast.cli.showing import console
+    from holdfast.cli.output.console import get_console
 
     reasons: dict[str, list[str]] = {}
-    for each in found.uncounted:
+    for each in estimate.uncounted:
         reasons.setdefault(each.reason or "", []).append(each.pattern.id)
     for reason, ids in reasons.items():
         verb = "is" if len(ids) == 1 else "are"
-        console().print(f"[yellow]{', '.join(ids)} {verb} not counted[/]: {escape(reason)}")
+        get_console().print(f"[yellow]{', '.join(ids)} {verb} not counted[/]: {escape(reason)}")
 
 
-def _print_patterns(found: SystemCost) -> None:
-    from holdfast.cli.showing import console, number, plain_table
+def _print_patterns(estimate: SystemCost) -> None:
+    from holdfast.cli.output.console import build_table, get_console, number_column
 
-    requests = [number("requests\neach")] if found.queues or found.buckets else []
-    table = plain_table(
-        "id", "pattern", number("calls"), number("reads\neach"), number("writes\neach"), number("of these\nto indexes"),
-        *requests, number("a month"), title=f"{found.system}: patterns",
+    requests = [number_column("requests")] if estimate.queues or estimate.buckets else []
+    table = build_table(
+        "id", "pattern", number_column("calls"), number_column("read\nunits"), number_column("write\nunits"),
+        number_column("of these\nto indexes"), *requests, number_column("per month"),
+        title=f"{estimate.system}: patterns, with units per call",
     )  # fmt: skip
-    for each in found.patterns:
+    for each in estimate.patterns:
         calls = "?" if each.calls is None else f"{each.calls:,.0f}"
         units = (
             f"{units:,g}" if units else ""
@@ -142,83 +144,101 @@ def _print_patterns(found: SystemCost) -> None:
             ]
         )
         table.add_row(
-            each.pattern.id, each.pattern.name, calls, *units, "?" if each.cost is None else money(each.cost)
+            each.pattern.id,
+            each.pattern.name,
+            calls,
+            *units,
+            "?" if each.cost is None else format_money(each.cost),
         )
-    console().print(table)
-    console().print()
+    get_console().print(table)
+    get_console().print()
 
 
-def _print_tables(found: SystemCost) -> None:
-    from holdfast.cli.showing import console, number, plain_table
+def _print_tables(estimate: SystemCost) -> None:
+    from holdfast.cli.output.console import build_table, get_console, number_column
 
-    table = plain_table(
-        "table", number("items"), number("KB"), number("KB in\nindexes"), number("reads"), number("writes"),
-        number("storage"), number("recovery"), number("stream"), number("a month"), title=f"{found.system}: tables",
+    table = build_table(
+        "table", number_column("items"), number_column("KB"), number_column("KB in\nindexes"),
+        number_column("reads"), number_column("writes"), number_column("storage"),
+        number_column("recovery"), number_column("stream"), number_column("per month"),
+        title=f"{estimate.system}: tables",
     )  # fmt: skip
-    for each in found.tables:
+    for each in estimate.tables:
         amounts = (each.reads, each.writes, each.storage, each.recovery, each.stream, each.total)
         sizes = (f"{each.items:,}", f"{each.size_bytes / 1024:,.0f}", f"{each.index_bytes / 1024:,.0f}")
-        table.add_row(each.table, *sizes, *map(money, amounts))
-    console().print(table)
-    console().print()
+        table.add_row(each.table, *sizes, *map(format_money, amounts))
+    get_console().print(table)
+    get_console().print()
 
 
-def _print_indexes(found: SystemCost) -> None:
-    from holdfast.cli.showing import console, number, plain_table
+def _print_indexes(estimate: SystemCost) -> None:
+    from holdfast.cli.output.console import build_table, get_console, number_column
 
-    if not found.indexes:
+    if not estimate.indexes:
         return
-    table = plain_table(
-        "index", number("costs"), number("units\na query"), number("units\na scan"), number("spares"), number("gain"),
-        number("pays from\n(reads)"), number("rule of\nthumb"), title=f"{found.system}: what each index costs and spares",
+    table = build_table(
+        "index", number_column("costs"), number_column("units\nper query"), number_column("units\nper scan"),
+        number_column("saves"), number_column("gain"),
+        number_column("pays off\nat (reads)"), number_column("rule of\nthumb"),
+        title=f"{estimate.system}: what each index costs and saves",
     )  # fmt: skip
-    for each in found.indexes:
+    for each in estimate.indexes:
         even = (each.break_even, each.thumb)
         table.add_row(
             f"{each.table}.{each.index}",
-            money(each.storage + each.writes),
+            format_money(each.storage + each.writes),
             f"{each.query_units:,.1f}",
             f"{each.scan_units:,.1f}",
-            money(each.spares),
-            money(each.gain),
+            format_money(each.spares),
+            format_money(each.gain),
             *("" if reads is None else f"{reads:,.0f}" for reads in even),
         )
-    console().print(table)
-    console().print()
+    get_console().print(table)
+    get_console().print()
 
 
-def _print_queues(found: SystemCost) -> None:
-    from holdfast.cli.showing import console, number, plain_table
+def _print_queues(estimate: SystemCost) -> None:
+    from holdfast.cli.output.console import build_table, get_console, number_column
 
-    if not found.queues:
+    if not estimate.queues:
         return
-    table = plain_table(
-        "queue", "kind", number("requests"), number("polls that\nfind nothing"), number("a month"),
-        title=f"{found.system}: queues",
+    table = build_table(
+        "queue", "kind", number_column("requests"), number_column("empty\npolls"), number_column("per month"),
+        title=f"{estimate.system}: queues",
     )  # fmt: skip
-    for each in found.queues:
+    for each in estimate.queues:
         kind = "FIFO" if each.fifo else "standard"
-        table.add_row(each.queue, kind, f"{each.requests:,.0f}", f"{each.polls:,.0f}", _money(each.total))
-    console().print(table)
-    console().print()
+        table.add_row(
+            each.queue,
+            kind,
+            f"{each.requests:,.0f}",
+            f"{each.polls:,.0f}",
+            _format_optional_money(each.total),
+        )
+    get_console().print(table)
+    get_console().print()
 
 
-def _print_buckets(found: SystemCost) -> None:
-    from holdfast.cli.showing import console, number, plain_table
+def _print_buckets(estimate: SystemCost) -> None:
+    from holdfast.cli.output.console import build_table, get_console, number_column
 
-    if not found.buckets:
+    if not estimate.buckets:
         return
-    table = plain_table(
-        "bucket", number("objects"), number("KB"), number("puts, lists"), number("gets"), number("requests"),
-        number("storage"), number("a month"), title=f"{found.system}: buckets",
+    table = build_table(
+        "bucket", number_column("objects"), number_column("KB"), number_column("puts, lists"),
+        number_column("gets"), number_column("requests"),
+        number_column("storage"), number_column("per month"),
+        title=f"{estimate.system}: buckets",
     )  # fmt: skip
-    for each in found.buckets:
+    for each in estimate.buckets:
         counts = (each.objects, each.size_bytes / 1024, each.writes, each.reads)
         amounts = (each.requests, each.storage, each.total)
-        table.add_row(each.bucket, *(f"{count:,.0f}" for count in counts), *map(_money, amounts))
-    console().print(table)
-    console().print()
+        table.add_row(
+            each.bucket, *(f"{count:,.0f}" for count in counts), *map(_format_optional_money, amounts)
+        )
+    get_console().print(table)
+    get_console().print()
 
 
-def _money(amount: float | None) -> str:
-    return "?" if amount is None else money(amount)
+def _format_optional_money(amount: float | None) -> str:
+    return "?" if amount is None else format_money(amount)

@@ -1,4 +1,4 @@
-"""`holdfast demo`: the stories of what is built, run end to end, with what they cost."""
+"""`holdfast demo`: run the stories end to end and print what they cost."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.choosing import chosen_systems
-from holdfast.cli.extras import require, stores_extras
-from holdfast.cli.misuse import CalledWrongly
+from holdfast.cli.arguments.system_names import select_systems
+from holdfast.cli.extras import get_scratch_extras, require_extras
+from holdfast.cli.usage_error import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-ENGINE = "tables"
+TABLES_STORY = "tables"
 
 
 def demo(
     system: Annotated[
         str | None,
-        typer.Argument(help="One story: `tables`, or a system's name. All of them if none is named."),
+        typer.Argument(
+            metavar="SYSTEM", help="The story to run: `tables`, or a system's name. Default: all stories."
+        ),
     ] = None,
 ) -> None:
-    """Run the tables engine through a working day, and each system through its story."""
-    if system in (None, ENGINE):
-        require("demo", "serve", "aws")
-    from holdfast.cli.showing import Screen
-    from holdfast.model.system import installed_names
+    """Run the story of the tables engine and the story of each system."""
+    if system in (None, TABLES_STORY):
+        require_extras("demo", "serve", "aws")
+    from holdfast.cli.output.console import SafeConsole
+    from holdfast.model.system import list_system_names
 
-    known = (ENGINE, *installed_names())
+    known = (TABLES_STORY, *list_system_names())
     if system is not None and system not in known:
-        raise CalledWrongly(f"There is no story of {system!r}: there are {', '.join(known)}.")
-    console = Screen(highlight=False)
-    if system in (None, ENGINE):
-        _tell_of_the_engine(console)
-    if system != ENGINE:
-        _tell_of_systems(console, system)
+        raise UsageError(f"Unknown story {system!r}: choose from {', '.join(known)}.")
+    console = SafeConsole(highlight=False)
+    if system in (None, TABLES_STORY):
+        _run_tables_story(console)
+    if system != TABLES_STORY:
+        _run_system_stories(console, system)
 
 
-def _tell_of_the_engine(console: Console) -> None:
-    from holdfast.cli.stories import tables
+def _run_tables_story(console: Console) -> None:
+    from holdfast.cli.stories import tables_story
 
-    tables.tell(console)
+    tables_story.run_story(console)
 
 
-def _tell_of_systems(console: Console, named: str | None) -> None:
-    from holdfast.cli.stories.systems import tell
+def _run_system_stories(console: Console, name: str | None) -> None:
+    from holdfast.cli.stories.system_stories import run_story
 
-    for system in chosen_systems(named, lambda each: (*stores_extras(each), *each.extras)):
-        tell(system, console)
+    for system in select_systems(name, lambda each: (*get_scratch_extras(each), *each.extras)):
+        run_story(system, console)

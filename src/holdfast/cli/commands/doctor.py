@@ -1,4 +1,4 @@
-"""`holdfast doctor`: the health of every configured store, read without changing anything."""
+"""`holdfast doctor`: the health of every configured store, without changing anything."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from holdfast.cli.choosing import loadable
-from holdfast.cli.extras import require
-from holdfast.cli.sql_health import sql_health
-from holdfast.cli.store_health import Health, cache_health, objects_health, queues_health
-from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
-from holdfast.settings import (
+from holdfast.cli.arguments.system_names import try_load_system
+from holdfast.cli.extras import require_extras
+from holdfast.cli.health.sql import check_sql
+from holdfast.cli.health.stores import StoreHealth, check_cache, check_objects, check_queues
+from holdfast.config.settings import (
     EMBEDDED_SQL_SCHEME,
     FILE_SCHEME,
     QUEUES_FILE_NAME,
@@ -24,6 +23,7 @@ from holdfast.settings import (
     TABLES_FILE_NAME,
     Settings,
 )
+from holdfast.core.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -31,96 +31,96 @@ if TYPE_CHECKING:
 
 OBJECTS_FOLDER_NAME: Final = "objects"
 SQL_FOLDER_NAME: Final = "postgres"
-# Of a table at DynamoDB: it answers, or will soon.
-WELL: Final = frozenset({"ACTIVE", "CREATING", "UPDATING"})
+# Statuses of a DynamoDB table that answers, or will soon.
+HEALTHY_STATUSES: Final = frozenset({"ACTIVE", "CREATING", "UPDATING"})
 
-# The tables that are there, by name, each with the names of its indexes.
-Found: TypeAlias = Mapping[str, frozenset[str]]
+# The names of existing tables, each with the names of its indexes.
+IndexesByTable: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def doctor(
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Look at the stores in DIR instead.")
+        Path | None, typer.Option("--data", metavar="DIR", help="Check the embedded stores in DIR instead.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check every configured store; exit 1 if one is ill."""
+    """Check every configured store; exit 1 if one is unhealthy."""
     settings = Settings.load()
-    found = [_tables_health(settings, data), *_other_healths(settings, data)]
+    healths = [_check_tables(settings, data), *_check_other_stores(settings, data)]
     if as_json:
-        _print_json(found)
+        _print_json(healths)
     else:
-        _print_lines(found)
-    if not all(health.ok for health in found):
+        _print_table(healths)
+    if not all(health.ok for health in healths):
         raise typer.Exit(1)
 
 
-def _tables_health(settings: Settings, data: Path | None) -> Health:
-    if data is None and not settings.tables_embedded:
-        return _service_health(settings)
-    if data is None and settings.tables_in_memory:
-        return Health("tables", "memory", True, "in memory: each process has its own")
-    file = settings.tables_file if data is None else _named_folder(data) / TABLES_FILE_NAME
+def _check_tables(settings: Settings, data: Path | None) -> StoreHealth:
+    if data is None and not settings.has_embedded_tables:
+        return _check_dynamodb(settings)
+    if data is None and settings.has_memory_tables:
+        return StoreHealth("tables", "memory", True, "in memory: each process has its own data")
+    file = settings.tables_file if data is None else _require_folder(data) / TABLES_FILE_NAME
     try:
-        return _file_health(file, settings.environment)
+        return _check_tables_file(file, settings.environment)
     except HoldfastError as error:
-        return Health("tables", "sqlite", False, error.message)
+        return StoreHealth("tables", "sqlite", False, error.message)
 
 
-def _other_healths(settings: Settings, data: Path | None) -> list[Health]:
-    """The stores beside tables, where an installed system declares something in them."""
-    systems = _systems()[0]
+def _check_other_stores(settings: Settings, data: Path | None) -> list[StoreHealth]:
+    """Check the queues, objects, SQL and cache, each only if an installed system uses it."""
+    systems = _load_systems()[0]
     if data is not None:
         settings = replace(settings, queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}", base=Path())
         settings = replace(settings, objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}")
         settings = replace(settings, sql=f"{EMBEDDED_SQL_SCHEME}{data / SQL_FOLDER_NAME}", sql_reader="")
     queues = [queue for system in systems for queue in system.queues]
     buckets = [bucket for system in systems for bucket in system.buckets]
-    found = [queues_health(settings, queues)] if queues else []
-    found += [objects_health(settings, buckets)] if buckets else []
-    found += [sql_health(settings, systems)] if any(system.schemas for system in systems) else []
-    found += [cache_health(settings)] if any(_uses(system, "cache") for system in systems) else []
-    return found
+    healths = [check_queues(settings, queues)] if queues else []
+    healths += [check_objects(settings, buckets)] if buckets else []
+    healths += [check_sql(settings, systems)] if any(system.schemas for system in systems) else []
+    healths += [check_cache(settings)] if any(_has_pattern_on(system, "cache") for system in systems) else []
+    return healths
 
 
-def _uses(system: System, store: str) -> bool:
-    """Whether a pattern of the system is on that store, as its example shows; `holdfast check` tells of a bad example."""
+def _has_pattern_on(system: System, store: str) -> bool:
+    """Return whether a pattern's example runs on the store. Patterns with invalid examples are for `holdfast
+    check`.
+    """
     for pattern in system.patterns:
         with suppress(HoldfastError):
-            if pattern.example().store == store:
+            if pattern.build_example().store == store:
                 return True
     return False
 
 
-def _named_folder(data: Path) -> Path:
+def _require_folder(data: Path) -> Path:
     if not data.is_dir():
-        what = "is not a folder" if data.exists() else "does not exist"
-        raise SettingsError(f"The data folder {data} {what}: name the one you mean with --data.")
+        problem = "is not a folder" if data.exists() else "does not exist"
+        raise SettingsError(f"The data folder {data} {problem}: give an existing folder with --data.")
     return data
 
 
 # --- the embedded engine ------------------------------------------------------------------------------------
 
 
-def _file_health(file: Path, environment: str) -> Health:
+def _check_tables_file(file: Path, environment: str) -> StoreHealth:
     from holdfast.stores.sqlite.log_damage import refuse_lost_database
 
     refuse_lost_database(str(file))
     if not file.exists():
-        return Health("tables", "sqlite", True, f"{file} is not there yet: it is made when first needed")
+        return StoreHealth("tables", "sqlite", True, f"{file} does not exist yet: it is created on first use")
     if file.is_dir():
-        return Health(
-            "tables", "sqlite", False, f"{file} is a folder, where a file has its place: move it away"
-        )
+        return StoreHealth("tables", "sqlite", False, f"{file} is a folder, but must be a file: move it")
     if file.stat().st_size == 0:
-        return Health("tables", "sqlite", True, f"{file} is empty: it holds no tables, and is as good as new")
-    there = _checked_tables(file)
-    holds = f"{_counted(len(there))}, {file.stat().st_size:,} bytes"
-    return Health("tables", "sqlite", True, f"{file}, {holds}{_lacks(there, environment)}")
+        return StoreHealth("tables", "sqlite", True, f"{file} is empty: it has no tables yet")
+    existing = _read_tables_file(file)
+    content = f"{_format_table_count(len(existing))}, {file.stat().st_size:,} bytes"
+    return StoreHealth("tables", "sqlite", True, f"{file}, {content}{_format_missing(existing, environment)}")
 
 
-def _checked_tables(file: Path) -> Found:
-    """What the file holds. It is opened for reading: neither made, migrated nor repaired."""
+def _read_tables_file(file: Path) -> IndexesByTable:
+    """Check the file and return its tables. It is opened read-only: not created, migrated or repaired."""
     from holdfast.stores.sqlite.connections import Tuning, open_reader
     from holdfast.stores.sqlite.failures import mapped
     from holdfast.stores.sqlite.log_damage import refuse_damaged_log
@@ -137,7 +137,7 @@ def _checked_tables(file: Path) -> Found:
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
             if found != ["ok"]:
                 raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
-            # A process that died before its first transaction leaves a header and nothing else.
+            # A process that died before its first transaction leaves only a header.
             is_blank = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
             return {} if is_blank else readable_tables(connection, path)
         finally:
@@ -146,29 +146,30 @@ def _checked_tables(file: Path) -> Found:
         raise mapped(error, path) from error
 
 
-# --- a service ----------------------------------------------------------------------------------------------
+# --- DynamoDB -----------------------------------------------------------------------------------------------
 
 
-def _service_health(settings: Settings) -> Health:
+def _check_dynamodb(settings: Settings) -> StoreHealth:
     where = settings.tables_endpoint or settings.tables_region or "the region of the AWS settings"
     try:
-        require("doctor", "aws")
-        count, described = asyncio.run(_looked_at(settings))
+        require_extras("doctor", "aws")
+        count, described = asyncio.run(_describe_tables(settings))
     except HoldfastError as error:
-        return Health("tables", "dynamodb", False, f"{where}: {error.message}")
-    there = {name: frozenset(table.global_indexes) for name, table in described.items()}
-    states = {name: table.status for name, table in described.items() if table.status != "ACTIVE"}
-    told = "".join(f"; {name} is {status}" for name, status in states.items())
-    detail = f"{where}, reachable, {_counted(count)}{told}{_lacks(there, settings.environment)}"
-    return Health("tables", "dynamodb", WELL.issuperset(states.values()), detail)
+        return StoreHealth("tables", "dynamodb", False, f"{where}: {error.message}")
+    existing = {name: frozenset(table.global_indexes) for name, table in described.items()}
+    statuses = {name: table.status for name, table in described.items() if table.status != "ACTIVE"}
+    inactive = "".join(f"; {name} is {status}" for name, status in statuses.items())
+    missing = _format_missing(existing, settings.environment)
+    detail = f"{where}, reachable, {_format_table_count(count)}{inactive}{missing}"
+    return StoreHealth("tables", "dynamodb", HEALTHY_STATUSES.issuperset(statuses.values()), detail)
 
 
-async def _looked_at(settings: Settings) -> tuple[int, dict[str, TableDescription]]:
-    """How many tables there are, and those of them that installed systems declare."""
+async def _describe_tables(settings: Settings) -> tuple[int, dict[str, TableDescription]]:
+    """Return the number of tables, and the descriptions of those that installed systems declare."""
     from holdfast.operations.tables import DescribeTable, ListTables
     from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 
-    # Health is asked for now: one that only comes with patience is not.
+    # Few retries: a store that answers only after many is not healthy.
     backoff = Backoff(attempts_max=2, deadline_s=5)
     async with open_dynamodb(
         region=settings.tables_region, endpoint=settings.tables_endpoint, backoff=backoff
@@ -180,7 +181,7 @@ async def _looked_at(settings: Settings) -> tuple[int, dict[str, TableDescriptio
             if after is None:
                 break
         described: dict[str, TableDescription] = {}
-        for name in _declared_tables(settings.environment):
+        for name in _list_declared_tables(settings.environment):
             try:
                 described[name] = await tables.run(DescribeTable(name))
             except NotFound:
@@ -188,45 +189,49 @@ async def _looked_at(settings: Settings) -> tuple[int, dict[str, TableDescriptio
     return count, described
 
 
-# --- what systems declare -----------------------------------------------------------------------------------
+# --- declarations -------------------------------------------------------------------------------------------
 
 
-def _systems() -> tuple[list[System], list[str]]:
-    """The systems that can be loaded, and of each other one why it cannot: its stores could not be looked at."""
-    from holdfast.model.system import installed_names, installed_systems
+def _load_systems() -> tuple[list[System], list[str]]:
+    """Return the systems that load, and for each other one the reason why it does not: its stores are not
+    checked.
+    """
+    from holdfast.model.system import list_system_names, load_systems
 
     with suppress(DeclarationError):
-        return list(installed_systems().values()), []
-    found: list[System] = []
-    told: list[str] = []
-    for name in installed_names():
+        return list(load_systems().values()), []
+    systems: list[System] = []
+    problems: list[str] = []
+    for name in list_system_names():
         try:
-            system, lack = loadable(name)
+            system, missing = try_load_system(name)
         except DeclarationError as error:
-            told.append(error.message)
+            problems.append(error.message)
             continue
         if system is None:
-            told.append(f"{name} is left out: it {lack}")
+            problems.append(f"{name} is skipped: it {missing}")
         else:
-            found.append(system)
-    return found, told
+            systems.append(system)
+    return systems, problems
 
 
-def _declared_tables(environment: str) -> list[str]:
-    return [table.physical_name(environment) for system in _systems()[0] for table in system.tables]
+def _list_declared_tables(environment: str) -> list[str]:
+    return [table.physical_name(environment) for system in _load_systems()[0] for table in system.tables]
 
 
-def _lacks(there: Found, environment: str) -> str:
-    """What installed systems declare and the store does not have. It is made when they run: no illness."""
-    systems, not_loaded = _systems()
-    lacks = "".join(_lacks_of(system, there, environment) for system in systems)
-    return lacks + "".join(f"; {each}" for each in not_loaded)
+def _format_missing(existing: IndexesByTable, environment: str) -> str:
+    """Describe the declared tables and indexes that do not exist. Systems create them when they run: this is
+    healthy.
+    """
+    systems, problems = _load_systems()
+    missing = "".join(_format_missing_in(system, existing, environment) for system in systems)
+    return missing + "".join(f"; {each}" for each in problems)
 
 
-def _lacks_of(system: System, there: Found, environment: str) -> str:
+def _format_missing_in(system: System, existing: IndexesByTable, environment: str) -> str:
     tables, indexes = [], []
     for table in system.tables:
-        found = there.get(table.physical_name(environment))
+        found = existing.get(table.physical_name(environment))
         if found is None:
             tables.append(table.physical_name(environment))
         else:
@@ -234,42 +239,44 @@ def _lacks_of(system: System, there: Found, environment: str) -> str:
                 index.name for index in table.global_indexes if index.default and index.name not in found
             ]
             indexes += [f"{table.physical_name(environment)}.{name}" for name in missing]
-    told = ""
+    text = ""
     if len(tables) > 1 and len(tables) == len(system.tables):
-        told += f"; {system.name}: {len(tables)} tables yet to be made (it has not run here)"
+        text += f"; {system.name}: {len(tables)} tables not created yet (it has not run here)"
     elif tables:
-        told += f"; {system.name} has yet to be given {_named('table', tables)}"
+        text += f"; {system.name} has not created {_join_names('table', tables)} yet"
     if indexes:
-        told += f"; {system.name} lacks {_named('index', indexes)} (`holdfast indexes add {system.name}`)"
-    return told
+        text += (
+            f"; {system.name} lacks {_join_names('index', indexes)} (`holdfast indexes add {system.name}`)"
+        )
+    return text
 
 
-def _named(what: str, names: list[str]) -> str:
-    several = {"table": "tables", "index": "indexes"}[what]
-    return f"the {what if len(names) == 1 else several} {', '.join(names)}"
+def _join_names(noun: str, names: list[str]) -> str:
+    plural = {"table": "tables", "index": "indexes"}[noun]
+    return f"the {noun if len(names) == 1 else plural} {', '.join(names)}"
 
 
-def _counted(tables: int) -> str:
-    return "1 table" if tables == 1 else f"{tables:,} tables"
+def _format_table_count(count: int) -> str:
+    return "1 table" if count == 1 else f"{count:,} tables"
 
 
-# --- the answer ---------------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------------------
 
 
-def _print_json(found: list[Health]) -> None:
+def _print_json(healths: list[StoreHealth]) -> None:
     import json
 
-    typer.echo(json.dumps([asdict(health) for health in found], indent=2))
+    typer.echo(json.dumps([asdict(health) for health in healths], indent=2))
 
 
-def _print_lines(found: list[Health]) -> None:
+def _print_table(healths: list[StoreHealth]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from holdfast.cli.showing import Screen
+    from holdfast.cli.output.console import SafeConsole
 
     table = Table("store", "engine", "health", "detail", box=None, pad_edge=False)
-    for health in found:
-        verdict = "[green]ok[/]" if health.ok else "[red]ill[/]"
+    for health in healths:
+        verdict = "[green]ok[/]" if health.ok else "[red]unhealthy[/]"
         table.add_row(health.store, escape(health.engine), verdict, escape(health.detail))
-    Screen().print(table)
+    SafeConsole().print(table)

@@ -1,4 +1,6 @@
-"""`holdfast erase`: all that belongs to one person or case is deleted, with a proof of what remains and until when."""
+"""`holdfast erase`: delete everything that belongs to one person or case, with a proof of what remains and
+until when.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.misuse import CalledWrongly
-from holdfast.errors import SettingsError
-from holdfast.settings import Settings
+from holdfast.cli.usage_error import UsageError
+from holdfast.config.settings import Settings
+from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from holdfast.guarantees import Erasure
@@ -23,85 +25,88 @@ def erase(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that holds the data.")],
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The id of the person or case.")],
     kind: Annotated[
-        str | None, typer.Option("--kind", help="What the id is of, where the system knows several kinds.")
+        str | None, typer.Option("--kind", help="The kind of the id, if the system has several kinds.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; delete nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only; delete nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     no_compact: Annotated[
-        bool, typer.Option("--no-compact", help="Do not write the file anew: quicker, and less is gone.")
+        bool,
+        typer.Option("--no-compact", help="Do not rewrite the file: faster, but traces may stay in it."),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where the proof is written as well.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Also write the proof to this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the proof.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the proof as JSON.")] = False,
 ) -> None:
-    """Erase a subject: its items, what logs and backups hold of them, and a proof that names what remains."""
-    from holdfast.cli.showing import print_json
-    from holdfast.model.system import installed_system
+    """Erase the items of a person or case, also from logs and backups; print a proof of what remains."""
+    from holdfast.cli.output.console import print_json
+    from holdfast.model.system import load_system
 
-    found = installed_system(system)
+    found = load_system(system)
     settings = Settings.load()
-    if settings.tables_in_memory:
-        raise SettingsError("The setting `tables` keeps them in memory: there is nothing to erase from.")
+    if settings.has_memory_tables:
+        raise SettingsError("The setting `tables` keeps the tables in memory: there is nothing to erase.")
     if not dry_run:
         _require_consent(found, subject, yes)
-    done = asyncio.run(_erased(found, settings, subject, kind, dry_run, not no_compact))
+    erasure = asyncio.run(_erase(found, settings, subject, kind, dry_run, not no_compact))
     if out is not None:
-        _write(out, done)
+        _write_proof(out, erasure)
     if as_json:
-        print_json(done.proof)
+        print_json(erasure.proof)
     else:
-        _print_erasure(done, out)
+        _print_erasure(erasure, out)
 
 
 def _require_consent(system: System, subject: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CalledWrongly("What is erased cannot be brought back: add --yes, or look first with --dry-run.")
-    typer.confirm(f"Erase {subject} from {system.name}? It cannot be brought back.", abort=True, err=True)
+        raise UsageError("An erasure cannot be undone: add --yes, or preview it with --dry-run.")
+    typer.confirm(f"Erase {subject} from {system.name}? This cannot be undone.", abort=True, err=True)
 
 
-async def _erased(
+async def _erase(
     system: System, settings: Settings, subject: str, kind: str | None, dry_run: bool, compact: bool
 ) -> Erasure:
-    from holdfast.guarantees import erase as erased
+    from holdfast.guarantees import erase as erase_subject
     from holdfast.runtime import open_stores
 
     async with open_stores(system, settings) as stores:
-        return await erased(system, stores, subject, kind=kind, dry_run=dry_run, compact=compact)
+        return await erase_subject(system, stores, subject, kind=kind, dry_run=dry_run, compact=compact)
 
 
-def _write(out: Path, done: Erasure) -> None:
+def _write_proof(out: Path, erasure: Erasure) -> None:
     try:
-        out.write_text(json.dumps(done.proof, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(erasure.proof, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise SettingsError(
-            f"The erasure is done, but its proof cannot be written to {out} ({error.strerror}): "
-            "run it again with another --out; what is gone already is no error."
+            f"The erasure is done, but writing its proof to {out} failed ({error.strerror}): "
+            "run the command again with another --out. Repeating an erasure is safe."
         ) from error
 
 
-def _print_erasure(done: Erasure, out: Path | None) -> None:
+def _print_erasure(erasure: Erasure, out: Path | None) -> None:
     from rich.markup import escape
 
-    from holdfast.cli.showing import console, number, plain_table
+    from holdfast.cli.output.console import build_table, get_console, number_column
 
-    shown = console()
-    table = plain_table(
-        "where", number("to delete" if done.is_trial else "deleted"), title=f"{done.system}: {done.kind}"
+    output = get_console()
+    table = build_table(
+        "where",
+        number_column("to delete" if erasure.is_dry_run else "deleted"),
+        title=f"{erasure.system}: {erasure.kind}",
     )
-    for name, count in done.deleted.items():
+    for name, count in erasure.deleted.items():
         table.add_row(escape(name), f"{count:,}")
-    for name, count in done.log_records.items():
+    for name, count in erasure.log_records.items():
         table.add_row(f"change log of {escape(name)}", f"{count:,}")
-    for name, count in done.backup_items.items():
+    for name, count in erasure.backup_items.items():
         table.add_row(f"backup, {escape(name)}", f"{count:,}")
-    shown.print(table)
-    left = plain_table("remains", "what", "until")
-    for each in done.remains:
-        left.add_row(escape(each.where), escape(each.what), escape(each.until))
-    if done.remains:
-        shown.print(left)
+    output.print(table)
+    remaining = build_table("remains in", "what", "until")
+    for each in erasure.remains:
+        remaining.add_row(escape(each.where), escape(each.what), escape(each.until))
+    if erasure.remains:
+        output.print(remaining)
     where = "" if out is None else f", in {out}"
-    shown.print(f"proof: sha256 {done.proof['sha256']}{where}", markup=False)
+    output.print(f"proof: sha256 {erasure.proof['sha256']}{where}", markup=False)

@@ -1,4 +1,4 @@
-"""`holdfast flows`: where each flow stands and what is parked; its diagram; what is parked, taken up again."""
+"""`holdfast flows`: list executions, draw flows, resume parked executions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.errors import InvalidRequest, NotFound
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from holdfast.flows import Flow, Place
+    from holdfast.flows import Execution, Flow
     from holdfast.model.system import System
 
 
@@ -25,128 +25,133 @@ class Action(StrEnum):
 
 
 def flows(
-    action: Annotated[Action, typer.Argument(metavar="ACTION", help="list, diagram, asl or resume.")],
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Whose flows.")],
+    action: Annotated[
+        Action,
+        typer.Argument(metavar="ACTION", help="list, diagram, asl (Amazon States Language) or resume."),
+    ],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the flows.")],
     name: Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Only this flow.")] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Only of this item, as list tells it.")
+        str | None, typer.Option("--key", metavar="KEY", help="Only the item with this key, as in list.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show where flows stand and what is parked; draw them; let what is parked go on."""
-    from holdfast.model.system import installed_system
+    """List executions, running and parked (given up); draw flows; resume parked executions."""
+    from holdfast.model.system import load_system
 
-    found = installed_system(system)
-    chosen = _chosen(found, name)
+    found = load_system(system)
+    selected = _select_flows(found, name)
     if action is Action.LIST:
-        _show(found, asyncio.run(_standing(found, chosen, key)), as_json)
+        _print_executions(found, asyncio.run(_list_executions(found, selected, key)), as_json)
     elif action is Action.RESUME:
-        _tell(found, asyncio.run(_resumed(found, chosen, key)), as_json)
+        _print_resumed(found, asyncio.run(_resume(found, selected, key)), as_json)
     else:
-        _draw(found, chosen, action, as_json)
+        _print_drawings(found, selected, action, as_json)
 
 
-def _chosen(system: System, name: str | None) -> list[Flow[Any]]:
-    several: list[Flow[Any]] = list(system.flows)
+def _select_flows(system: System, name: str | None) -> list[Flow[Any]]:
+    declared: list[Flow[Any]] = list(system.flows)
     if name is None:
-        return several
-    if named := [each for each in several if each.name == name]:
+        return declared
+    if named := [each for each in declared if each.name == name]:
         return named
-    known = ", ".join(each.name for each in several)
+    known = ", ".join(each.name for each in declared)
     raise NotFound(f"{system.name} has no flow {name!r}: it has {known or 'none'}.")
 
 
-async def _standing(
-    system: System, chosen: Sequence[Flow[Any]], key: str | None
-) -> list[tuple[Place, float]]:
-    """Where each stands, with how long it has been there in seconds."""
+async def _list_executions(
+    system: System, selected: Sequence[Flow[Any]], key: str | None
+) -> list[tuple[Execution, float]]:
+    """Return each execution with the seconds it has been in its state."""
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
         now = stores.clock.now()
-        places = [each for flow in chosen for each in await flow.standing(stores)]
-        return [(each, max(0.0, now - each.since.timestamp())) for each in places if key in (None, each.key)]
+        every = [each for flow in selected for each in await flow.list_executions(stores)]
+        return [(each, max(0.0, now - each.since.timestamp())) for each in every if key in (None, each.key)]
 
 
-async def _resumed(system: System, chosen: Sequence[Flow[Any]], key: str | None) -> list[tuple[str, int]]:
+async def _resume(system: System, selected: Sequence[Flow[Any]], key: str | None) -> list[tuple[str, int]]:
     from holdfast.runtime import open_stores
 
-    if key is not None and len(chosen) > 1:
-        raise InvalidRequest(f"{system.name} has several flows: say by --flow whose key it is.")
+    if key is not None and len(selected) > 1:
+        raise InvalidRequest(f"{system.name} has several flows: with --key, also give --flow.")
     async with open_stores(system, Settings.load()) as stores:
-        return [(each.name, await each.resume(stores, key)) for each in chosen]
+        return [(each.name, await each.resume(stores, key)) for each in selected]
 
 
-def _show(system: System, standing: Sequence[tuple[Place, float]], as_json: bool) -> None:
+def _print_executions(system: System, executions: Sequence[tuple[Execution, float]], as_json: bool) -> None:
     from rich.markup import escape
 
-    from holdfast.cli.showing import console, number, plain_table, print_json
+    from holdfast.cli.output.console import build_table, get_console, number_column, print_json
 
     if as_json:
-        print_json([_plain(system, each, age_s) for each, age_s in standing])
+        print_json([_to_json(system, each, age_s) for each, age_s in executions])
         return
-    shown = plain_table("flow", "key", "state", "does", number("since"), "due", number("attempts"), "parked")
-    for each, age_s in standing:
+    table = build_table(
+        "flow", "key", "state", "step", number_column("for"), "due", number_column("attempts"), "parked"
+    )
+    for each, age_s in executions:
         due = "" if each.due is None or each.is_parked else each.due.isoformat(timespec="seconds")
         row = (each.flow, each.key, each.state, each.step or "", f"{age_s:,.0f} s", due, str(each.attempts))
-        shown.add_row(*map(escape, (*row, _parked(each))))
-    console().print(shown)
-    parked = sum(each.is_parked for each, _ in standing)
-    console().print(f"{len(standing) - parked} running, {parked} parked.")
+        table.add_row(*map(escape, (*row, _format_parked(each))))
+    get_console().print(table)
+    parked = sum(each.is_parked for each, _ in executions)
+    get_console().print(f"{len(executions) - parked} running, {parked} parked.")
 
 
-def _parked(place: Place) -> str:
-    return f"{place.parked_for}: {place.parked}" if place.is_parked else ""
+def _format_parked(execution: Execution) -> str:
+    return f"{execution.parked_for}: {execution.parked}" if execution.is_parked else ""
 
 
-def _plain(system: System, place: Place, age_s: float) -> dict[str, Any]:
+def _to_json(system: System, execution: Execution, age_s: float) -> dict[str, Any]:
     return {
         "system": system.name,
-        "flow": place.flow,
-        "key": place.key,
-        "state": place.state,
-        "does": place.step,
-        "since": place.since.isoformat(),
+        "flow": execution.flow,
+        "key": execution.key,
+        "state": execution.state,
+        "does": execution.step,
+        "since": execution.since.isoformat(),
         "age_s": round(age_s, 3),
-        "due": None if place.due is None or place.is_parked else place.due.isoformat(),
-        "attempts": place.attempts,
-        "error": place.error,
-        "parked_for": place.parked_for,
-        "parked": place.parked,
+        "due": None if execution.due is None or execution.is_parked else execution.due.isoformat(),
+        "attempts": execution.attempts,
+        "error": execution.error,
+        "parked_for": execution.parked_for,
+        "parked": execution.parked,
     }
 
 
-def _tell(system: System, done: Sequence[tuple[str, int]], as_json: bool) -> None:
-    from holdfast.cli.showing import print_json
+def _print_resumed(system: System, counts: Sequence[tuple[str, int]], as_json: bool) -> None:
+    from holdfast.cli.output.console import print_json
 
     if as_json:
-        print_json([{"system": system.name, "flow": name, "resumed": count} for name, count in done])
+        print_json([{"system": system.name, "flow": name, "resumed": count} for name, count in counts])
         return
-    for name, count in done:
-        typer.echo(f"{name}: {count} resumed{'; a worker takes them next' if count else ''}.")
-    if not done:
-        typer.echo(f"{system.name} has no flow.")
+    for name, count in counts:
+        typer.echo(f"{name}: {count} resumed{'; a worker continues them' if count else ''}.")
+    if not counts:
+        typer.echo(f"{system.name} has no flows.")
 
 
-def _draw(system: System, chosen: Sequence[Flow[Any]], action: Action, as_json: bool) -> None:
-    """A machine of States Language is JSON anyway; with --json it is told whose it is."""
-    from holdfast.cli.showing import print_json
+def _print_drawings(system: System, selected: Sequence[Flow[Any]], action: Action, as_json: bool) -> None:
+    """Print each flow's diagram or States Language. With `as_json`, add the system and the flow to each."""
+    from holdfast.cli.output.console import print_json
 
-    if not chosen:
-        raise NotFound(f"{system.name} has no flow.")
+    if not selected:
+        raise NotFound(f"{system.name} has no flows.")
     if as_json:
         drawn = [
-            {"system": system.name, "flow": each.name, action.value: _drawing(each, action)}
-            for each in chosen
+            {"system": system.name, "flow": each.name, action.value: _render(each, action)}
+            for each in selected
         ]
         print_json(drawn)
     elif action is Action.DIAGRAM:
-        typer.echo("\n".join(each.diagram() for each in chosen), nl=False)
-    elif len(chosen) > 1:
-        raise InvalidRequest(f"{system.name} has several flows: say by --flow which, or ask for --json.")
+        typer.echo("\n".join(each.draw_diagram() for each in selected), nl=False)
+    elif len(selected) > 1:
+        raise InvalidRequest(f"{system.name} has several flows: choose one with --flow, or use --json.")
     else:
-        print_json(chosen[0].states_language())
+        print_json(selected[0].to_states_language())
 
 
-def _drawing(flow: Flow[Any], action: Action) -> Any:
-    return flow.diagram() if action is Action.DIAGRAM else flow.states_language()
+def _render(flow: Flow[Any], action: Action) -> Any:
+    return flow.draw_diagram() if action is Action.DIAGRAM else flow.to_states_language()

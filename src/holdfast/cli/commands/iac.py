@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.commands.iam import Environment, chosen_environment
-from holdfast.cli.derived_files import AsJson, Force, Out, SystemName, write_files
+from holdfast.cli.commands.iam import Environment, resolve_environment
+from holdfast.cli.output.generated_files import AsJson, Force, Out, SystemName, write_files
 
 
 class Tool(StrEnum):
@@ -21,20 +21,22 @@ def iac(
     system: SystemName,
     out: Out,
     environment: Environment = None,
-    all_indexes: Annotated[
-        bool, typer.Option("--all-indexes", help="Also the indexes that are made only when asked for.")
-    ] = False,
+    all_indexes: Annotated[bool, typer.Option("--all-indexes", help="Include the optional indexes.")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a system's tables, alarms and policies for CloudFormation or Terraform."""
-    from holdfast.model.system import installed_system
-    from holdfast.reports.cloudformation import cloudformation, template_file
-    from holdfast.reports.terraform import terraform
+    from holdfast.model.system import load_system
+    from holdfast.reports.iac.cloudformation import get_template_file_name, render_template
+    from holdfast.reports.iac.terraform import render_module
 
-    found, default = installed_system(system), chosen_environment(environment)
+    found, default = load_system(system), resolve_environment(environment)
     if tool is Tool.TERRAFORM:
-        files = terraform(found, environment=default, all_indexes=all_indexes)
+        files = render_module(found, environment=default, all_indexes=all_indexes)
     else:
-        files = {template_file(found): cloudformation(found, environment=default, all_indexes=all_indexes)}
+        files = {
+            get_template_file_name(found): render_template(
+                found, environment=default, all_indexes=all_indexes
+            )
+        }
     write_files(out, files, force=force, as_json=as_json)

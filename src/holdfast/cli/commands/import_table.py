@@ -1,4 +1,6 @@
-"""`holdfast import`: a CSV file into a system's table, with a bar, a file of rejects and a summary."""
+"""`holdfast import`: import a CSV file into a system's table, with a progress bar, a file of rejects and a
+summary.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.errors import NotFound, SettingsError
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.errors import NotFound, SettingsError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -20,50 +22,53 @@ COLUMNS_SHOWN_MAX = 8
 
 
 def import_table(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Whose table.")],
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that the rows are for.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV; its first line names the columns.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the table.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table to import into.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The CSV file; its first line has the column names.")
+    ],
     rejects: Annotated[
-        Path | None, typer.Option("--rejects", metavar="FILE", help="Where refused rows are told.")
+        Path | None, typer.Option("--rejects", metavar="FILE", help="Write rejected rows to this file.")
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="From the start, although an earlier import was interrupted.")
+        bool, typer.Option("--restart", help="Start over instead of resuming an interrupted import.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if any row was refused.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if any row was rejected.")] = False,
     encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="How the file is written.")
+        str, typer.Option("--encoding", metavar="NAME", help="The encoding of the file.")
     ] = "utf-8",
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Import a CSV file. Rows are put by key, so it may be repeated; killed, it goes on where it was."""
-    from holdfast.cli.showing import print_json
-    from holdfast.model.system import installed_system
+    """Import a CSV file. Repeating is safe: rows are put by key. An interrupted import resumes."""
+    from holdfast.cli.output.console import print_json
+    from holdfast.model.system import load_system
 
-    found = installed_system(system)
-    importer = _importer(found, table)
+    found = load_system(system)
+    importer = _find_importer(found, table)
     if file.is_dir():
-        raise SettingsError(f"{file} is a folder: name the CSV file that has the rows.")
-    report = asyncio.run(_imported(found, importer, file, rejects, restart, encoding, as_json))
+        raise SettingsError(f"{file} is a folder: give a CSV file.")
+    report = asyncio.run(_import(found, importer, file, rejects, restart, encoding, as_json))
     if as_json:
-        print_json(_as_json(found, table, file, report))
+        print_json(_to_json(found, table, file, report))
     else:
         _print_summary(file, table, report)
     if not (report.written or report.kept) or (strict and report.rejected):
         raise typer.Exit(EXIT_REJECTED)
 
 
-def _importer(system: System, table: str) -> Importer:
-    system.table(table)  # refuses a name that it does not know
+def _find_importer(system: System, table: str) -> Importer:
+    system.get_table(table)  # raises for an unknown name
     importer: Importer | None = system.imports.get(table)
     if importer is None:
         raise NotFound(
-            f"{system.name} has no import for {table}: it has one for {', '.join(system.imports) or 'none'}. Declare "
-            f"System(imports={{{table!r}: Importer(…)}}), with the entity and the pattern that puts it."
+            f"{system.name} has no import for {table}; it has imports for: "
+            f"{', '.join(system.imports) or 'none'}. Declare System(imports={{{table!r}: Importer(…)}}), "
+            "with the entity and the pattern that puts it."
         )
     return importer
 
 
-async def _imported(
+async def _import(
     system: System,
     importer: Importer,
     file: Path,
@@ -72,17 +77,17 @@ async def _imported(
     encoding: str,
     as_json: bool,
 ) -> ImportReport:
-    from holdfast.cli.showing import progress_bar
+    from holdfast.cli.output.console import progress_bar
     from holdfast.runtime import import_csv, open_stores
 
     settings = Settings.load()
-    if settings.tables_in_memory:
+    if settings.has_memory_tables:
         raise SettingsError(
-            "The setting `tables` keeps them in memory, and what is imported there ends with this command: name a "
-            "file, as sqlite:data/tables.db."
+            "The setting `tables` keeps the tables in memory, where the import would be lost when this "
+            "command ends: set a file, such as sqlite:data/tables.db."
         )
-    place = str(settings.tables_file.resolve()) if settings.tables_embedded else settings.tables
-    with progress_bar(shown=not as_json) as show:
+    place = str(settings.tables_file.resolve()) if settings.has_embedded_tables else settings.tables
+    with progress_bar(enabled=not as_json) as show:
         async with open_stores(system, settings) as stores:
             return await import_csv(
                 stores,
@@ -90,13 +95,13 @@ async def _imported(
                 file,
                 rejects,
                 restart=restart,
-                place=place,
+                location=place,
                 encoding=encoding,
                 progress=lambda done, total: show(f"{file.name} (bytes)", done, total),
             )
 
 
-def _as_json(system: System, table: str, file: Path, report: ImportReport) -> dict[str, Any]:
+def _to_json(system: System, table: str, file: Path, report: ImportReport) -> dict[str, Any]:
     return {
         "system": system.name,
         "table": table,
@@ -113,29 +118,29 @@ def _as_json(system: System, table: str, file: Path, report: ImportReport) -> di
 
 
 def _print_summary(file: Path, table: str, report: ImportReport) -> None:
-    from holdfast.cli.showing import console
+    from holdfast.cli.output.console import get_console
 
-    out = console()
-    told = f"{report.rows:,} rows of {file.name}: {report.written:,} are in {table}"
+    out = get_console()
+    summary = f"{report.rows:,} rows of {file.name}: {report.written:,} written to {table}"
     if report.resumed:
-        told += f" ({report.resumed:,} from the import that was interrupted)"
-    out.print(f"{told}, {report.rejected:,} were refused.", soft_wrap=True)
+        summary += f" ({report.resumed:,} by the interrupted import)"
+    out.print(f"{summary}, {report.rejected:,} rejected.", soft_wrap=True)
     if report.kept:
         out.print(
-            f"{report.kept:,} were kept as they are in {table}: they were changed since, and the file is older.",
+            f"Rows of {table} kept, because they are newer than those in the file: {report.kept:,}.",
             soft_wrap=True,
         )
     if report.duplicates:
-        out.print(f"{report.duplicates:,} of those refused have the key of an earlier row.", soft_wrap=True)
+        out.print(f"Rejected rows with the key of an earlier row: {report.duplicates:,}.", soft_wrap=True)
     if report.ignored_columns:
         shown = ", ".join(report.ignored_columns[:COLUMNS_SHOWN_MAX])
         more = "" if len(report.ignored_columns) <= COLUMNS_SHOWN_MAX else " and more"
         out.print(
-            f"Columns that {table} does not have were left out: {shown}{more}.", soft_wrap=True, markup=False
+            f"Columns that {table} does not have were ignored: {shown}{more}.", soft_wrap=True, markup=False
         )
     if report.rejects is not None:
         out.print(
-            f"Why each was refused: {report.rejects}. Mend it and import it as it is.",
+            f"The rejected rows with reasons are in {report.rejects}. Fix them and import that file.",
             soft_wrap=True,
             markup=False,
         )

@@ -1,4 +1,4 @@
-"""`holdfast indexes`: indexes added to tables that are in use, and how far each is."""
+"""`holdfast indexes`: add missing indexes to tables in use, and report their progress."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.errors import HoldfastError, NotFound
-from holdfast.settings import Settings
-from holdfast.terminal import harmless
+from holdfast.config.settings import Settings
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.core.terminal import escape_control_chars
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -29,97 +29,105 @@ class Action(StrEnum):
 
 def indexes(
     action: Annotated[Action, typer.Argument(metavar="ACTION", help="add or status.")],
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Whose indexes.")],
-    table: Annotated[str | None, typer.Option("--table", metavar="NAME", help="Only of this table.")] = None,
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the indexes.")],
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="NAME", help="Only the indexes of this table.")
+    ] = None,
     index: Annotated[str | None, typer.Option("--index", metavar="NAME", help="Only this index.")] = None,
-    optional: Annotated[bool, typer.Option("--optional", help="Also those not made by default.")] = False,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Begin, and do not wait.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    optional: Annotated[bool, typer.Option("--optional", help="Also add the optional indexes.")] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Start the builds and do not wait for them.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Add indexes that are missing, online, one per table at a time; or tell how far each is."""
-    from holdfast.model.system import installed_system
+    """Add missing indexes online, one at a time per table; or report the status of each."""
+    from holdfast.model.system import load_system
 
-    found = installed_system(system)
+    found = load_system(system)
     if action is Action.ADD:
-        chosen = _chosen(found, table, index, everything=optional)
-        reports, failures = asyncio.run(_added(found, chosen, wait=not no_wait, as_json=as_json))
+        selected = _select_indexes(found, table, index, with_optional=optional)
+        reports, failures = asyncio.run(_add(found, selected, wait=not no_wait, as_json=as_json))
     else:
-        chosen = _chosen(found, table, index, everything=True)
-        reports, failures = asyncio.run(_reported(found, chosen)), []
-    _show(found, chosen, reports, as_json)
+        selected = _select_indexes(found, table, index, with_optional=True)
+        reports, failures = asyncio.run(_read_status(found, selected)), []
+    _print_reports(found, selected, reports, as_json)
     for failure in failures:
-        said = " ".join(["holdfast:", failure.message, *getattr(failure, "__notes__", [])])
-        typer.echo(harmless(said), err=True)
+        line = " ".join(["holdfast:", failure.message, *getattr(failure, "__notes__", [])])
+        typer.echo(escape_control_chars(line), err=True)
     if failures:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _chosen(system: System, table: str | None, index: str | None, *, everything: bool) -> list[Index]:
-    """Those of the table, or with the name, that are asked for; by name the optional ones too."""
-    tables = system.tables if table is None else [system.table(table)]
-    several = [each for one in tables for each in one.global_indexes]
+def _select_indexes(
+    system: System, table: str | None, index: str | None, *, with_optional: bool
+) -> list[Index]:
+    """Return the indexes of the table, or the named ones. A named index may be an optional one."""
+    tables = system.tables if table is None else [system.get_table(table)]
+    declared = [each for one in tables for each in one.global_indexes]
     if index is None:
-        return [each for each in several if everything or each.default]
-    if named := [each for each in several if each.name == index]:
+        return [each for each in declared if with_optional or each.default]
+    if named := [each for each in declared if each.name == index]:
         return named
     raise NotFound(
-        f"There is no index {index!r}: there are {', '.join(dict.fromkeys(each.name for each in several))}."
+        f"Unknown index {index!r}: choose from {', '.join(dict.fromkeys(each.name for each in declared))}."
     )
 
 
-async def _added(
-    system: System, chosen: Sequence[Index], *, wait: bool, as_json: bool
+async def _add(
+    system: System, selected: Sequence[Index], *, wait: bool, as_json: bool
 ) -> tuple[list[IndexReport], list[HoldfastError]]:
-    """Table by table, so that one that fails does not keep the others from their indexes."""
-    from holdfast.cli.showing import progress_bar
+    """Add the indexes table by table, so that a failure in one table does not stop the others."""
+    from holdfast.cli.output.console import progress_bar
     from holdfast.runtime import add_indexes, open_stores
 
     failures: list[HoldfastError] = []
-    percents = {(each.table.name, each.name): 0.0 for each in chosen}
-    tables = list(dict.fromkeys(each.table for each in chosen))
-    with progress_bar(shown=not as_json) as show:
+    percents = {(each.table.name, each.name): 0.0 for each in selected}
+    tables = list(dict.fromkeys(each.table for each in selected))
+    with progress_bar(enabled=not as_json) as show:
         async with open_stores(system, Settings.load()) as stores:
 
-            def tell(report: IndexReport) -> None:
+            def show_report(report: IndexReport) -> None:
                 percents[report.table, report.index] = report.percent
                 done = round(sum(percents.values()) / len(percents))
                 show(f"{report.table} {report.index} (percent of all)", done, 100)
 
             async def add_to(own: list[Index]) -> None:
                 try:
-                    await add_indexes(stores, own, wait=wait, progress=tell)
+                    await add_indexes(stores, own, wait=wait, progress=show_report)
                 except HoldfastError as error:
                     if isinstance(error, NotFound):
-                        error.add_note(f"`holdfast tables {system.name} --create` makes what is missing.")
+                        error.add_note(f"`holdfast tables {system.name} --create` creates missing tables.")
                     failures.append(error)
 
             await asyncio.gather(
-                *(add_to([each for each in chosen if each.table is table]) for table in tables)
+                *(add_to([each for each in selected if each.table is table]) for table in tables)
             )
-            return await _reports(stores, chosen), failures
+            return await _fetch_reports(stores, selected), failures
 
 
-async def _reported(system: System, chosen: Sequence[Index]) -> list[IndexReport]:
+async def _read_status(system: System, selected: Sequence[Index]) -> list[IndexReport]:
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
-        return await _reports(stores, chosen)
+        return await _fetch_reports(stores, selected)
 
 
-async def _reports(stores: Stores, chosen: Sequence[Index]) -> list[IndexReport]:
-    from holdfast.runtime import index_reports
+async def _fetch_reports(stores: Stores, selected: Sequence[Index]) -> list[IndexReport]:
+    from holdfast.runtime import get_index_reports
 
-    wanted = {(each.table.name, each.name) for each in chosen}
-    tables = list(dict.fromkeys(each.table for each in chosen))
-    return [each for each in await index_reports(stores, tables) if (each.table, each.index) in wanted]
+    wanted = {(each.table.name, each.name) for each in selected}
+    tables = list(dict.fromkeys(each.table for each in selected))
+    return [each for each in await get_index_reports(stores, tables) if (each.table, each.index) in wanted]
 
 
-def _show(system: System, chosen: Sequence[Index], reports: Sequence[IndexReport], as_json: bool) -> None:
+def _print_reports(
+    system: System, selected: Sequence[Index], reports: Sequence[IndexReport], as_json: bool
+) -> None:
     from rich.table import Column
 
-    from holdfast.cli.showing import console, number, plain_table, print_json
+    from holdfast.cli.output.console import build_table, get_console, number_column, print_json
 
-    optional = {(each.table.name, each.name): not each.default for each in chosen}
+    optional = {(each.table.name, each.name): not each.default for each in selected}
     if as_json:
         print_json(
             [
@@ -128,12 +136,12 @@ def _show(system: System, chosen: Sequence[Index], reports: Sequence[IndexReport
             ]
         )
         return
-    shown = plain_table(
-        "table", Column("index", no_wrap=True), "status", number("built"), number("items"), ""
+    table = build_table(
+        "table", Column("index", no_wrap=True), "status", number_column("built"), number_column("items"), ""
     )
     for each in reports:
         note = each.problem or ("optional" if optional[each.table, each.index] else "")
-        shown.add_row(each.table, each.index, each.status, f"{each.percent:.0f} %", f"{each.items:,}", note)
+        table.add_row(each.table, each.index, each.status, f"{each.percent:.0f} %", f"{each.items:,}", note)
     active = sum(each.status == "ACTIVE" for each in reports)
-    console().print(shown)
-    console().print(f"{active} of {len(reports)} are active.")
+    get_console().print(table)
+    get_console().print(f"{active} of {len(reports)} are active.")

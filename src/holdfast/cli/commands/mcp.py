@@ -1,4 +1,4 @@
-"""`holdfast mcp`: access patterns as tools for agents, over standard input and output."""
+"""`holdfast mcp`: access patterns as MCP tools for agents, over standard input and output."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.choosing import chosen_systems
-from holdfast.cli.extras import engine_extras, require
-from holdfast.errors import NotFound, SettingsError
-from holdfast.settings import Settings
+from holdfast.cli.arguments.system_names import select_systems
+from holdfast.cli.extras import get_engine_extras, require_extras
+from holdfast.config.settings import Settings
+from holdfast.core.errors import NotFound, SettingsError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -24,46 +24,47 @@ if TYPE_CHECKING:
 def mcp(
     system: Annotated[
         str | None,
-        typer.Argument(metavar="[SYSTEM]", help="Whose patterns; those of every system otherwise."),
+        typer.Argument(metavar="SYSTEM", help="A system. Default: every system with a component `agent`."),
     ] = None,
 ) -> None:
-    """Offer the patterns of the component `agent` as MCP tools over stdio."""
+    """Serve the patterns of the component `agent` as MCP tools over stdio."""
     settings = Settings.load()
-    require("mcp", "mcp", *engine_extras(settings))
+    require_extras("mcp", "mcp", *get_engine_extras(settings))
 
-    # Standard output is the protocol's.
+    # Standard output carries the protocol.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    systems = chosen_systems(system) if system else _systems_with_agents()
-    asyncio.run(_served(systems, settings))
+    systems = select_systems(system) if system else _select_agent_systems()
+    asyncio.run(_serve(systems, settings))
 
 
-def _systems_with_agents() -> list[System]:
+def _select_agent_systems() -> list[System]:
     from holdfast.mcp import AGENT
 
-    found = chosen_systems(None)
-    with_agents = [each for each in found if any(part.name == AGENT for part in each.components)]
+    installed = select_systems(None)
+    with_agents = [
+        each for each in installed if any(component.name == AGENT for component in each.components)
+    ]
     if not with_agents:
-        names = ", ".join(each.name for each in found) or "none"
-        verb = "are" if len(found) > 1 else "is"
-        raise NotFound(f"No installed system declares a component {AGENT!r}: {names} {verb} installed.")
+        names = ", ".join(each.name for each in installed) or "none"
+        raise NotFound(f"No installed system declares a component {AGENT!r}. Installed systems: {names}.")
     return with_agents
 
 
-async def _served(systems: list[System], settings: Settings) -> None:
-    from holdfast.clock import SystemClock
+async def _serve(systems: list[System], settings: Settings) -> None:
+    from holdfast.core.clock import SystemClock
     from holdfast.mcp import serve_stdio
     from holdfast.runtime import Stores, open_tables_engine
 
-    if settings.tables_in_memory:
+    if settings.has_memory_tables:
         raise SettingsError(
-            "The tables are in memory, and a process of its own for agents would find none: name a file or an "
-            "endpoint in the setting `tables`."
+            "The setting `tables` keeps the tables in memory, where this process cannot see those of others: "
+            "set a file or an endpoint."
         )
     clock = SystemClock()
     tables = open_tables_engine(settings, clock)
     close = getattr(tables, "close", lambda: None)
     for each in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(each, _end_at_once, close)
+        asyncio.get_running_loop().add_signal_handler(each, _exit_now, close)
     several = [Stores(tables, system=each, environment=settings.environment, clock=clock) for each in systems]
     try:
         await serve_stdio(several)
@@ -71,7 +72,7 @@ async def _served(systems: list[System], settings: Settings) -> None:
         close()
 
 
-def _end_at_once(close: Callable[[], object]) -> None:
-    """A thread waits for the next line of input, and nothing but the line wakes it: the process ends without it."""
+def _exit_now(close: Callable[[], object]) -> None:
+    """Exit at once: a thread is blocked on the next line of input, and only that line would wake it."""
     close()
     os._exit(0)

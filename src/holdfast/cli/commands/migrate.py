@@ -1,4 +1,4 @@
-"""`holdfast migrate`: the schemas of SQL brought to their newest, and a table moved to a new key while it is in use."""
+"""`holdfast migrate`: migrate SQL schemas, and move a table in use to a new key."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.extras import require
-from holdfast.cli.misuse import CalledWrongly
-from holdfast.cli.schemas import migrated, misfits, show_misfits, show_sql, told
-from holdfast.errors import NotFound
+from holdfast.cli.extras import require_extras
+from holdfast.cli.sql_schemas import (
+    apply_migrations,
+    find_misfits,
+    print_misfits,
+    print_pending_sql,
+    report_states,
+)
+from holdfast.cli.usage_error import UsageError
+from holdfast.core.errors import NotFound
 
 if TYPE_CHECKING:
-    from holdfast.guarantees.migration import Migration, Plan, Report
+    from holdfast.guarantees.table_migration import Migration, MigrationPlan, MigrationReport
     from holdfast.model.system import System
 
 EXIT_OBSTACLES = 1
 
 
 class Until(StrEnum):
-    """The steps that a migration can be stopped after."""
+    """The steps after which a migration can stop."""
 
     prepare = "prepare"
     backfill = "backfill"
@@ -32,217 +38,221 @@ class Until(StrEnum):
 
 
 def migrate(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system to migrate.")],
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A live migration of a table; without it the schemas of SQL."),
+        typer.Argument(metavar="NAME", help="A live migration of a table. Default: the SQL schemas."),
     ] = None,
     plan: Annotated[
         bool,
         typer.Option(
-            "--plan", "--dry-run", help="Write nothing: print the SQL, or try every row of a table."
+            "--plan", "--dry-run", help="Change nothing: print the SQL, or check every row of the table."
         ),
     ] = False,
     until: Annotated[Until | None, typer.Option("--until", help="Stop after this step.")] = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Delete the old table, once the new one is the truth.")
+        bool, typer.Option("--remove", help="Delete the old table, once the new one has replaced it.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With --remove: although the old table was written to since.")
+        bool,
+        typer.Option("--force", help="With --remove: even if the old table was written to after the switch."),
     ] = False,
-    status: Annotated[bool, typer.Option("--status", help="Only tell how far it is.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only report the progress.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Only look whether every statement of SQL fits its row.")
+        bool, typer.Option("--check", help="Only check that every SQL statement matches its row.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Bring the schemas of SQL to their newest and list the live migrations; with a NAME, go through that one.
+    """Migrate the SQL schemas and list the live migrations; with NAME, run that live migration.
 
-    Run it again to go on after an interruption.
+    Run it again to resume after an interruption.
     """
-    _refuse_mixtures(name, until, force, plan=plan, remove=remove, status=status, check=check)
-    from holdfast.model.system import installed_system
+    _check_options(name, until, force, plan=plan, remove=remove, status=status, check=check)
+    from holdfast.model.system import load_system
 
-    found = installed_system(system)
+    found = load_system(system)
     if found.schemas and name is None:
-        require("migrate", "sql")
+        require_extras("migrate", "sql")
     if check:
-        _checked(found, as_json)
+        _check_statements(found, as_json)
     elif plan and found.schemas and name is None:
-        show_sql(found, as_json=as_json)
+        print_pending_sql(found, as_json=as_json)
     elif name is None and not plan and (found.schemas or not status):
-        asyncio.run(_gone_through(found, as_json, only_told=status))
+        asyncio.run(_migrate_schemas(found, as_json, status_only=status))
     else:
-        asked = _Asked(found, name, as_json)
-        asyncio.run(asked.answered(plan, until or Until.switch, remove, force, status))
+        table_migration = _TableMigration(found, name, as_json)
+        asyncio.run(table_migration.run(plan, until or Until.switch, remove, force, status))
 
 
-def _refuse_mixtures(name: str | None, until: Until | None, force: bool, **ways: bool) -> None:
-    chosen = [f"--{way}" for way, is_chosen in ways.items() if is_chosen]
-    if len(chosen) > 1:
-        raise CalledWrongly(f"{' and '.join(chosen)} exclude each other: name one.")
-    if force and not ways["remove"]:
-        raise CalledWrongly("--force belongs to --remove: name both, or neither.")
-    if name is None and (until or ways["remove"]):
-        raise CalledWrongly(
-            "What changes tables needs the migration's NAME: `holdfast migrate SYSTEM` lists them."
+def _check_options(name: str | None, until: Until | None, force: bool, **modes: bool) -> None:
+    given = [f"--{mode}" for mode, is_given in modes.items() if is_given]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other: give one of them.")
+    if force and not modes["remove"]:
+        raise UsageError("--force needs --remove: give both, or neither.")
+    if name is None and (until or modes["remove"]):
+        raise UsageError(
+            "--until and --remove need the NAME of a migration: `holdfast migrate SYSTEM` lists them."
         )
-    if name is not None and ways["check"]:
-        raise CalledWrongly("--check is about the schemas of SQL, and NAME about a table: leave one out.")
+    if name is not None and modes["check"]:
+        raise UsageError("--check and NAME exclude each other: --check is for SQL schemas, NAME for a table.")
 
 
-def _checked(system: System, as_json: bool) -> None:
-    found = misfits(system)
-    show_misfits(found, as_json=as_json)
+def _check_statements(system: System, as_json: bool) -> None:
+    found = find_misfits(system)
+    print_misfits(found, as_json=as_json)
     if found:
         raise typer.Exit(EXIT_OBSTACLES)
 
 
-async def _gone_through(system: System, as_json: bool, *, only_told: bool) -> None:
-    """The schemas, migrated or only told of; and every live migration of a table with how far it is."""
-    from holdfast.cli.showing import print_json
-    from holdfast.guarantees.migration import status
+async def _migrate_schemas(system: System, as_json: bool, *, status_only: bool) -> None:
+    """Migrate the SQL schemas, or with `status_only` report them, and print the progress of every live
+    migration.
+    """
+    from holdfast.cli.output.console import print_json
+    from holdfast.guarantees.table_migration import get_status
     from holdfast.runtime import open_stores
 
     async with open_stores(system) as stores:
-        answers = []
+        rows = []
         if system.schemas:
-            answers = await (told if only_told else migrated)(stores, system, as_json=as_json)
-        reports = [(each, await status(each, stores)) for each in system.migrations.values()]
+            rows = await (report_states if status_only else apply_migrations)(stores, system, as_json=as_json)
+        reports = [(each, await get_status(each, stores)) for each in system.migrations.values()]
     if as_json:
-        print_json([*answers, *(_as_json(report) for _, report in reports)])
+        print_json([*rows, *(_to_json(report) for _, report in reports)])
     else:
-        _print_list(system, reports)
+        _print_migrations(system, reports)
 
 
-def _print_list(system: System, reports: Sequence[tuple[Migration[Any, Any], Report]]) -> None:
-    from holdfast.cli.showing import console
+def _print_migrations(system: System, reports: Sequence[tuple[Migration[Any, Any], MigrationReport]]) -> None:
+    from holdfast.cli.output.console import get_console
 
     for migration, report in reports:
         _print_report(migration, report)
     if reports:
-        console().print(
-            f"`holdfast migrate {system.name} NAME` goes through one, up to the switch.", markup=False
+        get_console().print(
+            f"`holdfast migrate {system.name} NAME` runs one, up to and including the switch.", markup=False
         )
     elif not system.schemas:
-        console().print(f"{system.name} declares no migration.")
+        get_console().print(f"{system.name} declares no migrations.")
 
 
-class _Asked:
-    """One call of the command."""
+class _TableMigration:
+    """One run of the command for a live migration of a table."""
 
     def __init__(self, system: System, name: str | None, as_json: bool) -> None:
         self._system, self._as_json = system, as_json
-        self._migration = _chosen(system, name)
+        self._migration = _select_migration(system, name)
 
-    async def answered(self, plan: bool, until: Until, remove: bool, force: bool, status: bool) -> None:
-        from holdfast.guarantees import migration as migrations
+    async def run(self, plan: bool, until: Until, remove: bool, force: bool, status: bool) -> None:
+        from holdfast.guarantees import table_migration as migrations
         from holdfast.runtime import open_stores
 
         async with open_stores(self._system) as stores:
             if plan:
-                self._show_plan(await self._with_bar(migrations.plan, stores))
+                self._report_plan(await self._run_with_progress(migrations.plan_migration, stores))
             elif status:
-                self._show(await migrations.status(self._migration, stores))
+                self._report(await migrations.get_status(self._migration, stores))
             elif remove:
-                self._show(await migrations.remove(self._migration, stores, force=force))
+                self._report(await migrations.remove_source(self._migration, stores, force=force))
             else:
-                step = migrations.Step(until.value)
-                self._show(await self._with_bar(migrations.migrate, stores, until=step))
+                step = migrations.MigrationStep(until.value)
+                self._report(await self._run_with_progress(migrations.migrate, stores, until=step))
 
-    async def _with_bar(self, work: Any, stores: Any, **options: Any) -> Any:
-        from holdfast.cli.showing import progress_bar
+    async def _run_with_progress(self, work: Any, stores: Any, **options: Any) -> Any:
+        from holdfast.cli.output.console import progress_bar
 
-        with progress_bar(shown=not self._as_json) as progress:
+        with progress_bar(enabled=not self._as_json) as progress:
             return await work(self._migration, stores, progress=progress, **options)
 
-    def _show_plan(self, found: Plan) -> None:
-        from holdfast.cli.showing import print_json
+    def _report_plan(self, plan: MigrationPlan) -> None:
+        from holdfast.cli.output.console import print_json
 
         if self._as_json:
-            print_json(asdict(found) | {"is_possible": found.is_possible})
+            print_json(asdict(plan) | {"is_possible": plan.is_possible})
         else:
-            _print_plan(self._migration, found)
-        if not found.is_possible:
+            _print_plan(self._migration, plan)
+        if not plan.is_possible:
             raise typer.Exit(EXIT_OBSTACLES)
 
-    def _show(self, report: Report) -> None:
-        from holdfast.cli.showing import print_json
+    def _report(self, report: MigrationReport) -> None:
+        from holdfast.cli.output.console import print_json
 
         if self._as_json:
-            print_json(_as_json(report))
+            print_json(_to_json(report))
         else:
             _print_report(self._migration, report)
 
 
-def _chosen(system: System, name: str | None) -> Migration[Any, Any]:
+def _select_migration(system: System, name: str | None) -> Migration[Any, Any]:
     known = ", ".join(system.migrations)
     if name is None and len(system.migrations) == 1:
         return next(iter(system.migrations.values()))
     if name is None or name not in system.migrations:
-        asked = "Name a migration" if name is None else f"There is no migration {name!r}"
-        raise NotFound(f"{asked}: {system.name} has {known or 'none'}.")
+        problem = "Give the NAME of a migration" if name is None else f"Unknown migration {name!r}"
+        raise NotFound(f"{problem}: {system.name} has {known or 'none'}.")
     return system.migrations[name]  # type: ignore[no-any-return]
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _to_json(report: MigrationReport) -> dict[str, Any]:
     times = {"started_at": report.started_at, "changed_at": report.changed_at}
     return asdict(report) | {name: moment and moment.isoformat() for name, moment in times.items()}
 
 
-def _print_plan(migration: Migration[Any, Any], found: Plan) -> None:
-    from holdfast.cli.showing import console
+def _print_plan(migration: Migration[Any, Any], plan: MigrationPlan) -> None:
+    from holdfast.cli.output.console import get_console
 
-    out = console()
-    out.print(f"[bold]{migration.name}[/]: {_ways(migration)}, {found.rows:,} rows")
-    if found.target_rows:
-        out.print(f"The new table has {found.target_rows:,} rows already.")
-    if found.plain_key_lost:
+    out = get_console()
+    out.print(f"[bold]{migration.name}[/]: {_format_tables(migration)}, {plan.rows:,} rows")
+    if plan.target_rows:
+        out.print(f"The new table already has {plan.target_rows:,} rows.")
+    if plan.plain_key_lost:
         out.print(
-            f"The key ({found.plain_key}) alone would lose {found.plain_key_lost:,} rows; the declared one loses none."
-            if not found.collision_count
-            else f"The key ({found.plain_key}) alone would lose {found.plain_key_lost:,} rows."
+            f"The key ({plan.plain_key}) alone would lose {plan.plain_key_lost:,} rows; "
+            "the declared key loses none."
+            if not plan.collision_count
+            else f"The key ({plan.plain_key}) alone would lose {plan.plain_key_lost:,} rows."
         )
-    for title, several in (
-        ("several rows for one new key", found.collisions),
-        ("rows that cannot be moved", found.unmovable),
-        ("rows of the new table that no old one gives", found.strangers),
+    for title, rows in (
+        ("several rows for one new key", plan.collisions),
+        ("rows that cannot be moved", plan.unmovable),
+        ("rows of the new table without an old row", plan.strangers),
     ):
-        if several:
+        if rows:
             out.print(f"[red]{title}[/]")
-            for each in several:
+            for each in rows:
                 out.print(f"  {each}", markup=False)
-    out.print("Nothing stands in the way." if found.is_possible else f"[red]{found.obstacles()}.[/]")
+    out.print("The migration can run." if plan.is_possible else f"[red]{plan.format_obstacles()}.[/]")
 
 
-def _print_report(migration: Migration[Any, Any], report: Report) -> None:
-    from holdfast.cli.showing import console, plain_table
+def _print_report(migration: Migration[Any, Any], report: MigrationReport) -> None:
+    from holdfast.cli.output.console import build_table, get_console
 
-    out = console()
-    out.print(f"[bold]{migration.name}[/]: {_ways(migration)}, {report.phase or 'not begun'}")
-    table = plain_table("what", "figure")
+    out = get_console()
+    out.print(f"[bold]{migration.name}[/]: {_format_tables(migration)}, {report.phase or 'not started'}")
+    table = build_table("label", "value")
     table.show_header = False
-    told = {
+    values = {
         "rows at the switch": report.rows,
         "checksum": report.checksum,
         "copied": report.copied,
-        "passed over": report.passed_over,
-        "changes followed": report.followed,
+        "skipped": report.passed_over,
+        "changes applied": report.followed,
         "copied again": report.repaired,
         "gaps in the stream": report.gaps,
-        "parts done": f"{report.segments_done} of {report.segments}" if report.segments else None,
-        "begun": report.started_at,
+        "segments done": f"{report.segments_done} of {report.segments}" if report.segments else None,
+        "started": report.started_at,
         "last step": report.changed_at,
     }
-    for what, figure in told.items():
-        if figure:
-            table.add_row(what, f"{figure:,}" if isinstance(figure, int) else f"{figure}")
+    for label, value in values.items():
+        if value:
+            table.add_row(label, f"{value:,}" if isinstance(value, int) else f"{value}")
     if report.phase is not None:
         out.print(table)
 
 
-def _ways(migration: Migration[Any, Any]) -> str:
-    from holdfast.model import declaration_of
+def _format_tables(migration: Migration[Any, Any]) -> str:
+    from holdfast.model import get_declaration
 
-    tables = [declaration_of(each).table.name for each in (migration.source, migration.target)]
+    tables = [get_declaration(each).table.name for each in (migration.source, migration.target)]
     return " → ".join(tables)

@@ -1,4 +1,4 @@
-"""`holdfast outbox`: announcements that are not with their queue yet; those that were given up, sent again or never."""
+"""`holdfast outbox`: messages that are not in their queue yet; resend or discard those that were given up."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.errors import InvalidRequest, NotFound
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.core.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from holdfast.guarantees.outbox import Outbox, Waiting
-    from holdfast.guarantees.sql_outbox import SqlOutbox
+    from holdfast.guarantees.messaging.outbox import Outbox, UnsentMessage
+    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
     from holdfast.model.system import System
     from holdfast.runtime import Stores
 
@@ -29,174 +29,187 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which announcements are meant: those for which all holds that is said."""
+class MessageFilter:
+    """A filter of outbox messages. All given conditions must hold."""
 
     aggregate: str | None
     queue: str | None
     ids: frozenset[str]
 
-    def has(self, each: Waiting) -> bool:
+    def matches(self, message: UnsentMessage) -> bool:
         return (
-            self.aggregate in (None, each.aggregate)
-            and self.queue in (None, each.queue)
-            and (not self.ids or each.id in self.ids)
+            self.aggregate in (None, message.aggregate)
+            and self.queue in (None, message.queue)
+            and (not self.ids or message.id in self.ids)
         )
 
 
 def outbox(
     action: Annotated[Action, typer.Argument(metavar="ACTION", help="list, redrive or discard.")],
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Whose outboxes.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the outboxes.")],
     name: Annotated[str | None, typer.Option("--outbox", metavar="NAME", help="Only this outbox.")] = None,
     aggregate: Annotated[
-        str | None, typer.Option("--aggregate", metavar="ID", help="Only of this aggregate.")
+        str | None, typer.Option("--aggregate", metavar="ID", help="Only messages of this aggregate.")
     ] = None,
     queue: Annotated[
-        str | None, typer.Option("--queue", metavar="QUEUE", help="Only for this queue.")
+        str | None, typer.Option("--queue", metavar="QUEUE", help="Only messages for this queue.")
     ] = None,
     ids: Annotated[
         list[str] | None,
-        typer.Option("--id", metavar="ID", help="Only this one, as list --json tells it; may repeat."),
+        typer.Option("--id", metavar="ID", help="Only the message with this id of list --json; repeatable."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what waits to be announced and what was given up; let what was given up go out again, or never."""
-    from holdfast.model.system import installed_system
+    """List messages that are pending or were given up (dead); send dead ones again, or discard them."""
+    from holdfast.model.system import load_system
 
-    found, choice = installed_system(system), Choice(aggregate, queue, frozenset(ids or ()))
-    chosen = _chosen(found, name)
+    found, message_filter = load_system(system), MessageFilter(aggregate, queue, frozenset(ids or ()))
+    selected = _select_outboxes(found, name)
     if action is Action.LIST:
-        _show(found, asyncio.run(_listed(found, chosen, choice)), as_json)
+        _print_waiting(found, asyncio.run(_list_waiting(found, selected, message_filter)), as_json)
         return
-    if action is Action.DISCARD and not choice.ids:
+    if action is Action.DISCARD and not message_filter.ids:
         raise InvalidRequest(
-            "What is discarded is never sent: say which by --id, as `list --json` tells them."
+            "A discarded message is never sent: give each one with --id, as printed by `list --json`."
         )
-    _tell(found, action, asyncio.run(_done(found, chosen, action, choice)), as_json)
+    _print_counts(found, action, asyncio.run(_apply_action(found, selected, action, message_filter)), as_json)
 
 
-def _chosen(system: System, name: str | None) -> list[AnyOutbox]:
-    several: list[AnyOutbox] = list(system.outboxes)
+def _select_outboxes(system: System, name: str | None) -> list[AnyOutbox]:
+    declared: list[AnyOutbox] = list(system.outboxes)
     if name is None:
-        return several
-    if named := [each for each in several if each.name == name]:
+        return declared
+    if named := [each for each in declared if each.name == name]:
         return named
-    known = ", ".join(each.name for each in several)
+    known = ", ".join(each.name for each in declared)
     raise NotFound(f"{system.name} has no outbox {name!r}: it has {known or 'none'}.")
 
 
-async def _listed(system: System, chosen: Sequence[AnyOutbox], choice: Choice) -> list[tuple[Waiting, float]]:
-    """What waits, each with its age in seconds."""
+async def _list_waiting(
+    system: System, selected: Sequence[AnyOutbox], message_filter: MessageFilter
+) -> list[tuple[UnsentMessage, float]]:
+    """Return the waiting messages, each with its age in seconds."""
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
         now = stores.clock.now()
-        waiting = [each for outbox in chosen for each in await outbox.waiting(stores)]
-        return [(each, max(0.0, now - each.created_at.timestamp())) for each in waiting if choice.has(each)]
+        waiting = [each for outbox in selected for each in await outbox.list_unsent(stores)]
+        return [
+            (each, max(0.0, now - each.created_at.timestamp()))
+            for each in waiting
+            if message_filter.matches(each)
+        ]
 
 
-async def _done(
-    system: System, chosen: Sequence[AnyOutbox], action: Action, choice: Choice
+async def _apply_action(
+    system: System, selected: Sequence[AnyOutbox], action: Action, message_filter: MessageFilter
 ) -> list[tuple[str, int]]:
     from holdfast.runtime import open_stores
 
-    act = _redriven if action is Action.REDRIVE else _discarded
+    act = _redrive if action is Action.REDRIVE else _discard
     async with open_stores(system, Settings.load()) as stores:
-        return [(each.name, await act(each, stores, choice)) for each in chosen]
+        return [(each.name, await act(each, stores, message_filter)) for each in selected]
 
 
-async def _redriven(outbox: AnyOutbox, stores: Stores, choice: Choice) -> int:
-    from holdfast.guarantees.outbox import OutboxStatus
-    from holdfast.guarantees.sql_outbox import SqlOutbox
+async def _redrive(outbox: AnyOutbox, stores: Stores, message_filter: MessageFilter) -> int:
+    from holdfast.guarantees.messaging.outbox import OutboxStatus
+    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
 
     if isinstance(outbox, SqlOutbox):
-        ids = _numbers(choice.ids) if choice.ids else None
-        return await outbox.redrive(stores, choice.aggregate, ids=ids, queue=choice.queue)
-    # In tables an aggregate has one that is dead at most: those behind it wait.
-    dead = [each for each in await outbox.waiting(stores, OutboxStatus.DEAD) if choice.has(each)]
+        ids = _parse_row_ids(message_filter.ids) if message_filter.ids else None
+        return await outbox.redrive(stores, message_filter.aggregate, ids=ids, queue=message_filter.queue)
+    # In a table, an aggregate has at most one dead message: the ones after it wait.
+    dead = [
+        each for each in await outbox.list_unsent(stores, OutboxStatus.DEAD) if message_filter.matches(each)
+    ]
     return sum([await outbox.redrive(stores, each) for each in sorted({each.aggregate for each in dead})])
 
 
-async def _discarded(outbox: AnyOutbox, stores: Stores, choice: Choice) -> int:
-    from holdfast.guarantees.outbox import OutboxStatus
-    from holdfast.guarantees.sql_outbox import SqlOutbox
+async def _discard(outbox: AnyOutbox, stores: Stores, message_filter: MessageFilter) -> int:
+    from holdfast.guarantees.messaging.outbox import OutboxStatus
+    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
 
-    dead = [each for each in await outbox.waiting(stores, OutboxStatus.DEAD) if choice.has(each)]
+    dead = [
+        each for each in await outbox.list_unsent(stores, OutboxStatus.DEAD) if message_filter.matches(each)
+    ]
     if not isinstance(outbox, SqlOutbox):
         if dead:
             raise InvalidRequest(
-                f"{outbox.name} is in tables, where nothing is discarded: redrive it once its queue takes it."
+                f"{outbox.name} is in a table, where messages cannot be discarded: redrive them once the "
+                "queue accepts them."
             )
         return 0
-    return await outbox.discard(stores, _numbers(each.id for each in dead))
+    return await outbox.discard(stores, _parse_row_ids(each.id for each in dead))
 
 
-def _numbers(ids: Iterable[str]) -> list[int]:
-    """Of rows in SQL; an id of tables is none of theirs."""
+def _parse_row_ids(ids: Iterable[str]) -> list[int]:
+    """Return the ids that are SQL row numbers; ids of an outbox in a table are skipped."""
     return [int(each) for each in ids if each.isascii() and each.isdigit()]
 
 
-def _show(system: System, waiting: Sequence[tuple[Waiting, float]], as_json: bool) -> None:
+def _print_waiting(system: System, waiting: Sequence[tuple[UnsentMessage, float]], as_json: bool) -> None:
     from rich.markup import escape
 
-    from holdfast.cli.showing import console, number, plain_table, print_json
+    from holdfast.cli.output.console import build_table, get_console, number_column, print_json
 
     if as_json:
-        print_json([_plain(system, each, age_s) for each, age_s in waiting])
+        print_json([_to_json(system, each, age_s) for each, age_s in waiting])
         return
-    shown = plain_table(
+    table = build_table(
         "outbox",
         "queue",
         "aggregate",
-        number("sequence"),
+        number_column("sequence"),
         "status",
-        number("age"),
-        number("attempts"),
+        number_column("age"),
+        number_column("attempts"),
         "reason",
     )
     for each, age_s in waiting:
-        place = f"{each.sequence}.{each.part}" if each.part else str(each.sequence)
+        sequence = f"{each.sequence}.{each.part}" if each.part else str(each.sequence)
         row = (
             each.outbox,
             each.queue,
             each.aggregate,
-            place,
+            sequence,
             each.status,
             f"{age_s:,.0f} s",
             str(each.attempts),
         )
-        shown.add_row(*map(escape, (*row, each.reason or "")))
+        table.add_row(*map(escape, (*row, each.reason or "")))
     dead = sum(each.status == "dead" for each, _ in waiting)
-    console().print(shown)
-    console().print(f"{len(waiting) - dead} pending, {dead} dead.")
+    get_console().print(table)
+    get_console().print(f"{len(waiting) - dead} pending, {dead} dead.")
 
 
-def _plain(system: System, each: Waiting, age_s: float) -> dict[str, Any]:
+def _to_json(system: System, message: UnsentMessage, age_s: float) -> dict[str, Any]:
     return {
         "system": system.name,
-        "outbox": each.outbox,
-        "queue": each.queue,
-        "aggregate": each.aggregate,
-        "sequence": each.sequence,
-        "part": each.part,
-        "id": each.id,
-        "status": each.status,
-        "created_at": each.created_at.isoformat(),
+        "outbox": message.outbox,
+        "queue": message.queue,
+        "aggregate": message.aggregate,
+        "sequence": message.sequence,
+        "part": message.part,
+        "id": message.id,
+        "status": message.status,
+        "created_at": message.created_at.isoformat(),
         "age_s": round(age_s, 3),
-        "attempts": each.attempts,
-        "reason": each.reason,
+        "attempts": message.attempts,
+        "reason": message.reason,
     }
 
 
-def _tell(system: System, action: Action, done: Sequence[tuple[str, int]], as_json: bool) -> None:
-    from holdfast.cli.showing import print_json
+def _print_counts(system: System, action: Action, counts: Sequence[tuple[str, int]], as_json: bool) -> None:
+    from holdfast.cli.output.console import print_json
 
     word = "redriven" if action is Action.REDRIVE else "discarded"
     if as_json:
-        print_json([{"system": system.name, "outbox": name, word: count} for name, count in done])
+        print_json([{"system": system.name, "outbox": name, word: count} for name, count in counts])
         return
-    follows = "whoever sends for it does so next" if action is Action.REDRIVE else "what is behind goes on"
-    for name, count in done:
+    follows = (
+        "the publisher sends them next" if action is Action.REDRIVE else "the messages after them go out"
+    )
+    for name, count in counts:
         typer.echo(f"{name}: {count} {word}{f'; {follows}' if count else ''}.")
-    if not done:
-        typer.echo(f"{system.name} has no outbox.")
+    if not counts:
+        typer.echo(f"{system.name} has no outboxes.")

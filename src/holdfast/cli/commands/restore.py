@@ -1,4 +1,4 @@
-"""`holdfast restore`: a table as it was at a second or as a backup holds it, in a new table or in its own place."""
+"""`holdfast restore`: restore a table to a point in time or from a backup, into a new table or in place."""
 
 from __future__ import annotations
 
@@ -12,98 +12,110 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.misuse import CalledWrongly
-from holdfast.errors import BackupNotFound, RecoveryUnavailable, SettingsError
-from holdfast.settings import Settings
+from holdfast.cli.usage_error import UsageError
+from holdfast.config.settings import Settings
+from holdfast.core.errors import BackupNotFound, RecoveryUnavailable, SettingsError
 
 if TYPE_CHECKING:
-    from holdfast.cli.table_names import NamedTables
+    from holdfast.cli.arguments.table_names import TableSelection
     from holdfast.operations.tables import BackupName
-    from holdfast.runtime import PutBack, Stores
+    from holdfast.runtime import RestoreReport, Stores
 
 EXIT_CONTENDED = 1
-HELD_AGAIN: Final = (
-    "What comes back to a hold queue may have been done since: look through what waits, and cancel what was done, before "
-    "what executes it starts again."
+DELAYED_ACTIONS_WARNING: Final = (
+    "Restored delayed actions may have run since: before you start their worker again, review the pending "
+    "ones and cancel those that already ran."
 )
-BACKUP: Final = re.compile(r"(arn:[^/]+:table/)?((?P<table>[a-zA-Z0-9_.-]+)/backup/)?(?P<id>[a-zA-Z0-9-]+)")
+BACKUP_FORMAT: Final = re.compile(
+    r"(arn:[^/]+:table/)?((?P<table>[a-zA-Z0-9_.-]+)/backup/)?(?P<id>[a-zA-Z0-9-]+)"
+)
 
 
 def restore(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table to bring back.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table to restore.")],
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="As 2026-02-04T01:00:00Z, -90s or -2h.")
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="A time such as 2026-02-04T01:00:00Z, or before now: -90s, -2h."
+        ),
     ] = None,
     from_backup: Annotated[
-        str | None, typer.Option("--from-backup", metavar="BACKUP", help="As --list tells it, or its ARN.")
+        str | None,
+        typer.Option(
+            "--from-backup",
+            metavar="BACKUP",
+            help="A backup as in `holdfast backup --list`, or its ARN.",
+        ),
     ] = None,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="NAME", help="The new table that is made.")
+        str | None, typer.Option("--into", metavar="NAME", help="The name of the new table.")
     ] = None,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Bring the table itself back, item by item.")
+        bool, typer.Option("--in-place", help="Restore the table itself, item by item.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done; change no item.")
+        bool, typer.Option("--dry-run", help="Report what would be done; change no item.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a restore in place.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Restore a table to a second or from a backup, into a new table or in place."""
-    from holdfast.cli.table_names import named_table
+    """Restore a table to a point in time or from a backup, into a new table or in place."""
+    from holdfast.cli.arguments.table_names import resolve_table
 
     if (at is None) == (from_backup is None):
-        raise CalledWrongly("Say what to go back to: --at TIME or --from-backup BACKUP, one of them.")
+        raise UsageError("Give either --at TIME or --from-backup BACKUP.")
     if into is not None and in_place:
-        raise CalledWrongly("--into makes a new table and --in-place changes the old one: name one of them.")
+        raise UsageError("--into and --in-place exclude each other: give one of them.")
     settings = Settings.load()
-    if settings.tables_in_memory:
-        raise SettingsError("The setting `tables` keeps them in memory: there is nothing to restore.")
-    chosen = named_table(table, settings)
-    state = _moment(at, settings) if at is not None else _backup(from_backup or "", chosen.names[0])
-    target = None if into is None else named_table(into, settings).names[0]
-    asked = _Asked(chosen, state, target, dry_run, as_json, settings)
+    if settings.has_memory_tables:
+        raise SettingsError("The setting `tables` keeps the tables in memory: there is nothing to restore.")
+    selection = resolve_table(table, settings)
+    state = (
+        _parse_at(at, settings) if at is not None else _parse_backup(from_backup or "", selection.names[0])
+    )
+    target = None if into is None else resolve_table(into, settings).names[0]
+    request = _RestoreRequest(selection, state, target, dry_run, as_json, settings)
     if in_place and not dry_run:
-        _require_consent(asked, yes)
-    asyncio.run(asked.answered_in_place() if in_place else asked.answered_beside())
+        _require_consent(request, yes)
+    asyncio.run(request.restore_in_place() if in_place else request.restore_to_new_table())
 
 
-def _moment(text: str, settings: Settings) -> float:
-    from holdfast.cli.moments import moment_of
+def _parse_at(text: str, settings: Settings) -> float:
+    from holdfast.cli.arguments.times import parse_time
 
-    return moment_of(text, settings.clock.now())
+    return parse_time(text, settings.clock.now())
 
 
-def _backup(text: str, table: str) -> BackupName:
-    """An ARN, `TABLE/backup/ID` as it is listed, or the id alone."""
+def _parse_backup(text: str, table: str) -> BackupName:
+    """Parse an ARN, `TABLE/backup/ID` as it is listed, or an id."""
     from holdfast.operations.tables import BackupName
 
-    found = BACKUP.fullmatch(text)
+    found = BACKUP_FORMAT.fullmatch(text)
     if found is None:
-        raise CalledWrongly(f"{text!r} names no backup: `holdfast backup --list` tells how each is named.")
+        raise UsageError(f"Invalid backup {text!r}: `holdfast backup --list` prints the name of each backup.")
     return BackupName(found["table"] or table, found["id"], text if text.startswith("arn:") else "")
 
 
-def _require_consent(asked: _Asked, yes: bool) -> None:
+def _require_consent(request: _RestoreRequest, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CalledWrongly(
-            "A restore in place changes and deletes items: add --yes, or look first with --dry-run."
+        raise UsageError(
+            "A restore in place changes and deletes items: add --yes, or preview it with --dry-run."
         )
     typer.confirm(
-        f"Bring {asked.table} back to {asked.shown_state}? What was written since is taken away: stop what writes "
-        f"to it first. {HELD_AGAIN}",
+        f"Restore {request.table} to {request.state_label}? Later writes are lost: stop every writer first. "
+        f"{DELAYED_ACTIONS_WARNING}",
         abort=True,
         err=True,
     )
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RestoreRequest:
     """One call of the command."""
 
-    chosen: NamedTables
+    selection: TableSelection
     state: float | BackupName
     target: str | None
     dry_run: bool
@@ -112,139 +124,146 @@ class _Asked:
 
     @property
     def table(self) -> str:
-        return self.chosen.names[0]
+        return self.selection.names[0]
 
     @property
-    def shown_state(self) -> str:
-        from holdfast.runtime.restoring import shown_moment
+    def state_label(self) -> str:
+        from holdfast.runtime.recovery.backups import format_time
 
-        return shown_moment(self.state) if isinstance(self.state, float) else f"the backup {self.state}"
+        return format_time(self.state) if isinstance(self.state, float) else f"the backup {self.state}"
 
-    async def answered_beside(self) -> None:
-        """Into a new table; on a dry run only what stands in the way is told."""
-        from holdfast.cli.showing import progress_bar
-        from holdfast.runtime import restore
-        from holdfast.runtime.restoring import check_restorable, name_beside
+    async def restore_to_new_table(self) -> None:
+        """Restore into a new table. On a dry run, only check that the restore is possible."""
+        from holdfast.cli.output.console import progress_bar
+        from holdfast.runtime import restore_table
+        from holdfast.runtime.recovery.backups import build_temporary_name, check_restorable
 
-        into = self.target or name_beside(self.table, self.state, "restored")
+        into = self.target or build_temporary_name(self.table, self.state, "restored")
         items: int | None = None
-        with progress_bar(shown=not self.as_json) as progress:
-            async with self._stores() as stores:
-                with _told_where_backups_are():
+        with progress_bar(enabled=not self.as_json) as progress:
+            async with self._open_stores() as stores:
+                with _add_backup_hint():
                     if self.dry_run:
                         await check_restorable(stores, self.table, into, self.state)
                     else:
-                        made = await restore(stores, self.table, into, self.state, progress=progress)
-                        items = made.item_count
-        self._show_beside(into, items)
+                        restored = await restore_table(
+                            stores, self.table, into, self.state, progress=progress
+                        )
+                        items = restored.item_count
+        self._print_new_table(into, items)
 
-    async def answered_in_place(self) -> None:
-        from holdfast.cli.showing import progress_bar
+    async def restore_in_place(self) -> None:
+        from holdfast.cli.output.console import progress_bar
         from holdfast.runtime import restore_in_place
 
-        with progress_bar(shown=not self.as_json) as progress:
-            async with self._stores() as stores:
-                with _told_where_backups_are():
-                    done = await restore_in_place(
+        with progress_bar(enabled=not self.as_json) as progress:
+            async with self._open_stores() as stores:
+                with _add_backup_hint():
+                    report = await restore_in_place(
                         stores, self.table, self.state, dry_run=self.dry_run, progress=progress
                     )
-                undo_at = await self._undo_at(stores, done)
-        self._show_in_place(done, undo_at)
-        if not done.is_complete:
+                undo_at = await self._find_undo_time(stores, report)
+        self._report_in_place(report, undo_at)
+        if not report.is_complete:
             typer.echo(
-                f"holdfast: items left as they are, because others wrote them meanwhile: {done.contended:,}. Stop what "
-                f"writes to {self.table}, and run it again with {self._again()}.",
+                f"holdfast: items not restored, because they were written at the same time: "
+                f"{report.contended:,}. Stop every writer of {self.table}, and run the command again with "
+                f"{self._format_state_option()}.",
                 err=True,
             )
             raise typer.Exit(EXIT_CONTENDED)
 
-    def _stores(self) -> Stores:
+    def _open_stores(self) -> Stores:
         from holdfast.runtime import open_stores
 
-        return open_stores(self.chosen.system, self.settings)
+        return open_stores(self.selection.system, self.settings)
 
-    async def _undo_at(self, stores: Stores, done: PutBack) -> str | None:
-        """The moment before the first change, where the table can be brought back to it."""
-        from holdfast.runtime import recovery_window
-        from holdfast.runtime.restoring import shown_moment
+    async def _find_undo_time(self, stores: Stores, report: RestoreReport) -> str | None:
+        """Return the time before the first change, if the table can be restored to it."""
+        from holdfast.runtime import get_recovery_window
+        from holdfast.runtime.recovery.backups import format_time
 
-        if self.dry_run or not done.changed:
+        if self.dry_run or not report.changed:
             return None
         try:
-            window = await recovery_window(stores, self.table)
+            window = await get_recovery_window(stores, self.table)
         except RecoveryUnavailable:
             return None
-        return shown_moment(done.began_at) if done.began_at >= window.earliest else None
+        return format_time(report.began_at) if report.began_at >= window.earliest else None
 
-    def _again(self) -> str:
-        """The state in words that mean the same later: a time that counts back from now would not."""
+    def _format_state_option(self) -> str:
+        """Return the option that restores the same state later: a time relative to now would be another."""
         return (
-            f"--from-backup {self.state}" if not isinstance(self.state, float) else f"--at {self.shown_state}"
+            f"--from-backup {self.state}" if not isinstance(self.state, float) else f"--at {self.state_label}"
         )
 
-    def _told(self) -> dict[str, Any]:
+    def _to_json(self) -> dict[str, Any]:
         is_moment = isinstance(self.state, float)
         return {
             "table": self.table,
-            "at": self.shown_state if is_moment else None,
+            "at": self.state_label if is_moment else None,
             "backup": None if is_moment else str(self.state),
             "dry_run": self.dry_run,
         }
 
-    def _show_beside(self, into: str, items: int | None) -> None:
-        from holdfast.cli.showing import console, print_json
+    def _print_new_table(self, into: str, items: int | None) -> None:
+        from holdfast.cli.output.console import get_console, print_json
 
         if self.as_json:
-            print_json(self._told() | {"into": into, "items": items})
+            print_json(self._to_json() | {"into": into, "items": items})
             return
-        out = console()
+        out = get_console()
         if self.dry_run:
-            out.print(f"{self.table} can be restored to {self.shown_state}, into {into}.", markup=False)
+            out.print(f"{self.table} can be restored to {self.state_label}, into {into}.", markup=False)
             return
-        out.print(f"{self.table} as of {self.shown_state} is in {into}.", markup=False, soft_wrap=True)
-        out.print("The new table has no stream, no lifetime and no recovery until somebody switches them on.")
+        out.print(f"{self.table} as of {self.state_label} is in {into}.", markup=False, soft_wrap=True)
+        out.print("The new table has no stream, no TTL and no point-in-time recovery until you enable them.")
 
-    def _show_in_place(self, done: PutBack, undo_at: str | None) -> None:
-        from holdfast.cli.showing import print_json
+    def _report_in_place(self, report: RestoreReport, undo_at: str | None) -> None:
+        from holdfast.cli.output.console import print_json
 
         if self.as_json:
-            examples = [{"what": each.what, "key": _plain(each.key)} for each in done.examples]
-            counts = {"restored": done.restored, "missing": done.missing, "different": done.different}
-            counts |= {"deleted": done.deleted, "unchanged": done.unchanged, "contended": done.contended}
-            print_json(self._told() | counts | {"undo_at": undo_at, "examples": examples})
+            examples = [{"what": each.what, "key": _format_key(each.key)} for each in report.examples]
+            counts = {"restored": report.restored, "missing": report.missing, "different": report.different}
+            counts |= {
+                "deleted": report.deleted,
+                "unchanged": report.unchanged,
+                "contended": report.contended,
+            }
+            print_json(self._to_json() | counts | {"undo_at": undo_at, "examples": examples})
         else:
-            self._print_in_place(done, undo_at)
+            self._print_counts(report, undo_at)
 
-    def _print_in_place(self, done: PutBack, undo_at: str | None) -> None:
-        from holdfast.cli.showing import console, number, plain_table
+    def _print_counts(self, report: RestoreReport, undo_at: str | None) -> None:
+        from holdfast.cli.output.console import build_table, get_console, number_column
 
-        out = console()
-        verbs = ("to put back", "to delete") if self.dry_run else ("put back", "deleted")
-        out.print(f"{self.table} and {self.shown_state}", markup=False, soft_wrap=True)
-        shown = plain_table("items", number(""))
-        shown.add_row(f"{verbs[0]}, missing", f"{done.missing:,}")
-        shown.add_row(f"{verbs[0]}, different", f"{done.different:,}")
-        shown.add_row(verbs[1], f"{done.deleted:,}")
-        shown.add_row("unchanged", f"{done.unchanged:,}")
-        out.print(shown)
+        out = get_console()
+        verbs = ("to restore", "to delete") if self.dry_run else ("restored", "deleted")
+        out.print(f"{self.table} compared with {self.state_label}", markup=False, soft_wrap=True)
+        table = build_table("items", number_column(""))
+        table.add_row(f"{verbs[0]}, missing", f"{report.missing:,}")
+        table.add_row(f"{verbs[0]}, different", f"{report.different:,}")
+        table.add_row(verbs[1], f"{report.deleted:,}")
+        table.add_row("unchanged", f"{report.unchanged:,}")
+        out.print(table)
         if self.dry_run:
-            for each in done.examples:
-                out.print(f"  {each.what}: {_plain(each.key)}", markup=False, soft_wrap=True)
-        if done.restored and not self.dry_run:
-            out.print(HELD_AGAIN, markup=False, soft_wrap=True)
+            for each in report.examples:
+                out.print(f"  {each.what}: {_format_key(each.key)}", markup=False, soft_wrap=True)
+        if report.restored and not self.dry_run:
+            out.print(DELAYED_ACTIONS_WARNING, markup=False, soft_wrap=True)
         if undo_at is not None:
-            again = f"holdfast restore {self.table} --at {undo_at} --in-place"
-            out.print(f"`{again}` takes it back.", markup=False, soft_wrap=True)
+            undo = f"holdfast restore {self.table} --at {undo_at} --in-place"
+            out.print(f"`{undo}` undoes this restore.", markup=False, soft_wrap=True)
 
 
 @contextmanager
-def _told_where_backups_are() -> Iterator[None]:
+def _add_backup_hint() -> Iterator[None]:
     try:
         yield
     except (BackupNotFound, RecoveryUnavailable) as error:
-        error.add_note("`holdfast backup --list` tells the backups that there are.")
+        error.add_note("`holdfast backup --list` lists the backups.")
         raise
 
 
-def _plain(key: Mapping[str, Any]) -> dict[str, str]:
+def _format_key(key: Mapping[str, Any]) -> dict[str, str]:
     return {name: value.hex() if isinstance(value, bytes) else str(value) for name, value in key.items()}

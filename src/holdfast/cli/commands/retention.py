@@ -1,4 +1,4 @@
-"""`holdfast retention`: what a system keeps, in which store, for how long, and what has no end."""
+"""`holdfast retention`: what a system stores, where and for how long, and what has no end."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
+from holdfast.cli.arguments.system_names import NONE_INSTALLED, OptionalSystemName, select_systems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.guarantees import Kept
+    from holdfast.guarantees import RetentionEntry
     from holdfast.model.system import System
 
 EXIT_OPEN_ENDED = 1
 
 
 def retention(
-    system: SystemName = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    system: OptionalSystemName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell what is kept, where and how long; exit 1 if something has no known end."""
-    from holdfast.cli.showing import console, print_json
-    from holdfast.guarantees import retention_report
+    """List what is stored, where and for how long; exit 1 if something has no known end."""
+    from holdfast.cli.output.console import get_console, print_json
+    from holdfast.guarantees import build_retention_report
 
-    reports = [(each, retention_report(each)) for each in chosen_systems(system)]
+    reports = [(each, build_retention_report(each)) for each in select_systems(system)]
     if as_json:
         print_json([{"system": each.name, **asdict(kept)} for each, rows in reports for kept in rows])
     elif not reports:
-        console().print(NONE_INSTALLED)
+        get_console().print(NONE_INSTALLED)
     else:
         for each, rows in reports:
             _print_rows(each, rows)
@@ -38,22 +38,22 @@ def retention(
         raise typer.Exit(EXIT_OPEN_ENDED)
 
 
-def _print_rows(system: System, rows: Sequence[Kept]) -> None:
+def _print_rows(system: System, rows: Sequence[RetentionEntry]) -> None:
     from rich.markup import escape
 
-    from holdfast.cli.showing import console, plain_table
-    from holdfast.guarantees.retention.periods import spoken
+    from holdfast.cli.output.console import build_table, get_console
+    from holdfast.guarantees.privacy.retention.periods import format_period
 
-    table = plain_table("store", "name", "what", "how long", "", title=system.name)
+    table = build_table("store", "name", "data", "retention", "reason", title=system.name)
     for kept in rows:
-        period = spoken(kept.seconds) if kept.seconds is not None else ""
-        told = (
+        period = format_period(kept.seconds) if kept.seconds is not None else ""
+        reason = (
             f"{escape(kept.why)} [yellow]{escape(kept.problem)}[/]".strip()
             if kept.problem
             else escape(kept.why)
         )
         until = "" if period and kept.until == "for good" else kept.until
-        table.add_row(kept.store, kept.name, escape(kept.what), f"{period} {until}".strip(), told)
+        table.add_row(kept.store, kept.name, escape(kept.what), f"{period} {until}".strip(), reason)
     open_ended = sum(bool(kept.problem) for kept in rows)
-    console().print(table)
-    console().print(f"{system.name}: {open_ended or 'nothing'} without a known end\n", markup=False)
+    get_console().print(table)
+    get_console().print(f"{system.name}: {open_ended or 'nothing'} without a known end\n", markup=False)

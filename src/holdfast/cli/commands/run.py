@@ -1,5 +1,7 @@
-"""`holdfast run`: one system, or some components of it, on the stores that the settings name: its HTTP API, its consumers
-and its schedules. With `--sandbox`, the stand-in for an outside party instead.
+"""`holdfast run`: one system, or some of its components, on the configured stores.
+
+Runs its HTTP API, consumers and schedules. With `--sandbox`, serves the sandbox of an external
+service instead.
 """
 
 from __future__ import annotations
@@ -18,16 +20,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import __version__
-from holdfast.cli.commands.serve import parsed_port
-from holdfast.cli.extras import engine_extras, require
-from holdfast.errors import AccessRefused, NotFound
-from holdfast.logs import log_as, setup_logs
-from holdfast.settings import Settings
+from holdfast.cli.commands.serve import parse_port
+from holdfast.cli.extras import get_engine_extras, require_extras
+from holdfast.config.settings import Settings
+from holdfast.core.errors import AccessRefused, NotFound
+from holdfast.core.logs import set_component, setup_logs
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
 
-    from holdfast.cli.parts import Part
+    from holdfast.cli.processes.workload import Workload
     from holdfast.model.system import System
     from holdfast.model.tables import Table
     from holdfast.runtime.stores import Stores
@@ -36,37 +38,36 @@ log = logging.getLogger(__name__)
 
 
 def run(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Which system.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system to run.")],
     component: Annotated[
         list[str] | None,
         typer.Option(
             "--component",
             metavar="C",
-            help="Run this component of the system alone; may be given several times.",
+            help="Run only this component; repeatable.",
         ),
     ] = None,
     sandbox: Annotated[
-        str | None, typer.Option("--sandbox", metavar="NAME", help="Serve the stand-in for an outside party.")
+        str | None,
+        typer.Option("--sandbox", metavar="NAME", help="Serve this sandbox of an external service instead."),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", parser=parsed_port, metavar="PORT", help="The port to listen on; 0 takes a free one."
+            "--port", parser=parse_port, metavar="PORT", help="The port to listen on; 0 for a free one."
         ),
     ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Write the system's sample data first, to have something to ask.")
-    ] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Write the system's sample data first.")] = False,
 ) -> None:
-    """Run a system: its HTTP API, consumers and schedules; what they need is made if it is not there."""
-    from holdfast.cli.choosing import chosen_systems
-    from holdfast.cli.parts import part_of
+    """Run a system: its HTTP API, consumers and schedules. Missing tables, queues and buckets are created."""
+    from holdfast.cli.arguments.system_names import select_systems
+    from holdfast.cli.processes.workload import build_workload
 
     settings = Settings.load()
-    require("run", *engine_extras(settings))
-    (found,) = chosen_systems(system)
-    require("run", *engine_extras(settings, found))
+    require_extras("run", *get_engine_extras(settings))
+    (found,) = select_systems(system)
+    require_extras("run", *get_engine_extras(settings, found))
     named = component or []
     setup_logs(
         sys.stderr,
@@ -78,11 +79,11 @@ def run(
     if sandbox is not None:
         _serve_sandbox(found, sandbox, settings, settings.api_port if port is None else port)
         return
-    part = part_of(found, *named)
-    # Without routes there is something to ask only for who says where: health and metrics.
-    serves = bool(part.routes) or port is not None
+    workload = build_workload(found, *named)
+    # Without routes, --port serves health and metrics.
+    serves = bool(workload.routes) or port is not None
     if serves:
-        require("run", "api")
+        require_extras("run", "api")
     from holdfast.runtime import open_stores
 
     stores = open_stores(found, settings)
@@ -90,150 +91,156 @@ def run(
         if sample:
             _write_sample(found, stores)
         if serves:
-            _serve(found, stores, part, settings, host, settings.api_port if port is None else port)
+            _serve(found, stores, workload, settings, host, settings.api_port if port is None else port)
         else:
-            asyncio.run(_work(found, stores, part))
+            asyncio.run(_work_until_signal(found, stores, workload))
     finally:
         asyncio.run(stores.close())
 
 
-# --- with an address ----------------------------------------------------------------------------------------
+# --- with an HTTP server ------------------------------------------------------------------------------------
 
 
 def _serve(
-    system: System, stores: Stores, part: Part, settings: Settings, host: str | None, port: int
+    system: System, stores: Stores, workload: Workload, settings: Settings, host: str | None, port: int
 ) -> None:
-    from holdfast.cli.parts import told_work
+    from holdfast.cli.processes.workload import describe_worker
     from holdfast.web import serve
 
     def ready(url: str) -> None:
         title = system.title or system.name
-        lines = [f"{title} answers at {url} as {_told_components(part)}"] if part.routes else []
-        beside = "" if part.routes else f"; health and metrics at {url}"
-        lines += [told_work(system, worker) + beside for worker in part.workers]
-        # In one piece: what is said first is taken for a sign that it is ready.
+        lines = [f"{title} answers at {url} as {_describe_components(workload)}"] if workload.routes else []
+        suffix = "" if workload.routes else f"; health and metrics at {url}"
+        lines += [describe_worker(system, worker) + suffix for worker in workload.workers]
+        # In one write: `holdfast up` takes the first output as the sign that the process is ready.
         typer.echo("\n".join(lines))
 
     serve(
-        app_of(
+        build_app(
             system,
             stores,
-            part,
+            workload,
             token=settings.api_token,
-            # The server ends as by a signal from outside, and then the failure is told.
-            on_work_ended=lambda: signal.raise_signal(signal.SIGTERM),
+            # The server shuts down as after a signal; the failure is raised afterwards.
+            on_workers_ended=lambda: signal.raise_signal(signal.SIGTERM),
         ),
         host=settings.api_host if host is None else host,
         port=port,
         on_ready=ready,
-        may_be_remote=bool(settings.api_token) or all(each.is_signed for each in part.routes),
+        may_be_remote=bool(settings.api_token) or all(each.is_signed for each in workload.routes),
     )
 
 
-def system_app(system: System, stores: Stores, *, component: str | None = None, token: str = "") -> FastAPI:
-    """The app of a system, or of one of its components. What it needs is made before the first request."""
-    from holdfast.cli.parts import part_of
+def build_system_app(
+    system: System, stores: Stores, *, component: str | None = None, token: str = ""
+) -> FastAPI:
+    """Build the app of a system, or of one of its components. It provisions what is missing before the first
+    request.
+    """
+    from holdfast.cli.processes.workload import build_workload
 
     named = () if component is None else (component,)
-    return app_of(system, stores, part_of(system, *named), token=token)
+    return build_app(system, stores, build_workload(system, *named), token=token)
 
 
-def app_of(
+def build_app(
     system: System,
     stores: Stores,
-    part: Part,
+    workload: Workload,
     *,
     token: str = "",
-    on_work_ended: Callable[[], None] = lambda: None,
+    on_workers_ended: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """The app of a part; it works for as long as the app lives. The stores stay open."""
-    from holdfast.runtime.metrics import open_metrics
+    """Build the app of a workload. Its workers run as long as the app lives. The stores stay open."""
+    from holdfast.runtime.telemetry.metrics import open_metrics
     from holdfast.web import make_app
 
     metrics = open_metrics(stores)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        await _prepare(system, stores)
-        metrics.follow(asyncio.get_running_loop())
-        async with _working(stores, part, on_work_ended):
+        await _provision(system, stores)
+        metrics.attach_loop(asyncio.get_running_loop())
+        async with _run_workers(stores, workload, on_workers_ended):
             yield
 
     app = make_app(
         system.title or system.name,
-        _version(system),
-        _routers(stores, part, signed=False),
-        signed=_routers(stores, part, signed=True),
+        _get_version(system),
+        _build_routers(stores, workload, signed=False),
+        signed=_build_routers(stores, workload, signed=True),
         lifespan=lifespan,
-        check=_health_check(stores, _own_tables(system, part)),
-        metrics=metrics.text,
+        check=_build_health_check(stores, _list_own_tables(system, workload)),
+        metrics=metrics.render,
         token=token or None,
         body_bytes_max=system.body_bytes_max,
     )
-    if system.manners is not None:
-        system.manners(app)
+    if system.configure_app is not None:
+        system.configure_app(app)
     return app
 
 
-def _routers(stores: Stores, part: Part, *, signed: bool) -> list[APIRouter]:
-    """Those whose callers sign, or those whose callers do not."""
+def _build_routers(stores: Stores, workload: Workload, *, signed: bool) -> list[APIRouter]:
+    """Build the routers whose callers sign their requests, or those whose callers do not."""
     from fastapi import APIRouter
 
-    made: list[APIRouter] = []
-    for routes in [each for each in part.routes if each.is_signed is signed]:
+    built: list[APIRouter] = []
+    for routes in [each for each in workload.routes if each.is_signed is signed]:
         view = stores if routes.component is None else stores.for_component(routes.component)
-        routers = routes.make(view)
+        routers = routes.build(view)
         for router in [routers] if isinstance(routers, APIRouter) else routers:
             if routes.component is not None:
                 _log_requests_as(routes.component, router)
-            made.append(router)
-    return made
+            built.append(router)
+    return built
 
 
 def _log_requests_as(component: str, router: APIRouter) -> None:
-    """What an endpoint logs, and what is logged of its failure, is its component's."""
+    """Make the endpoints of a router log, also their failures, as the component."""
     from fastapi.routing import APIRoute
 
     for route in router.routes:
         if isinstance(route, APIRoute):
-            route.endpoint = _logging_as(component, route.endpoint)
+            route.endpoint = _wrap_endpoint(component, route.endpoint)
 
 
-def _logging_as(component: str, endpoint: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_endpoint(component: str, endpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(endpoint)
-    async def answer(*given: Any, **named: Any) -> Any:
-        log_as(component)
-        return await endpoint(*given, **named)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        set_component(component)
+        return await endpoint(*args, **kwargs)
 
     @functools.wraps(endpoint)
-    def answer_in_thread(*given: Any, **named: Any) -> Any:
-        log_as(component)
-        return endpoint(*given, **named)
+    def call_in_thread(*args: Any, **kwargs: Any) -> Any:
+        set_component(component)
+        return endpoint(*args, **kwargs)
 
-    return answer if inspect.iscoroutinefunction(endpoint) else answer_in_thread
+    return call if inspect.iscoroutinefunction(endpoint) else call_in_thread
 
 
-async def _prepare(system: System, stores: Stores) -> None:
-    from holdfast.runtime import prepare
+async def _provision(system: System, stores: Stores) -> None:
+    from holdfast.runtime import provision
 
-    for name, refused in (await prepare(stores, system)).items():
-        log.warning("The %s is taken as it is: %s", name, refused)
-    if system.at_start is not None:
-        await system.at_start(stores)
+    for name, refused in (await provision(stores, system)).items():
+        log.warning("The %s is used unchanged: %s", name, refused)
+    if system.on_startup is not None:
+        await system.on_startup(stores)
 
 
 @asynccontextmanager
-async def _working(stores: Stores, part: Part, on_ended: Callable[[], None]) -> AsyncIterator[None]:
-    """The part's work around what runs inside. `on_ended` is called if it ends before that does."""
-    from holdfast.runtime import Work
+async def _run_workers(
+    stores: Stores, workload: Workload, on_ended: Callable[[], None]
+) -> AsyncIterator[None]:
+    """Run the workers while the block runs. Call `on_ended` if they end before the block does."""
+    from holdfast.runtime import WorkerGroup
 
-    async with Work(stores, part.workers) as work:
-        if not await work.ready():
-            # Leaving raises what kept it from beginning.
+    async with WorkerGroup(stores, workload.workers) as work:
+        if not await work.wait_until_ready():
+            # Leaving the block raises the error that prevented the start.
             return
 
         async def watch() -> None:
-            await work.ended()
+            await work.wait_until_stopped()
             on_ended()
 
         watching = asyncio.create_task(watch())
@@ -243,121 +250,124 @@ async def _working(stores: Stores, part: Part, on_ended: Callable[[], None]) -> 
             watching.cancel()
 
 
-def _health_check(stores: Stores, tables: Sequence[Table]) -> Callable[[], Awaitable[None]]:
-    """Asks for what every component may know: the description of a table that it uses."""
-    from holdfast.errors import DeclarationError
-    from holdfast.runtime import describe
-    from holdfast.runtime.provisioning import NOT_ALLOWED
+def _build_health_check(stores: Stores, tables: Sequence[Table]) -> Callable[[], Awaitable[None]]:
+    """Build a check that describes a table that the workload uses: every component may do so."""
+    from holdfast.core.errors import DeclarationError
+    from holdfast.runtime import describe_table
+    from holdfast.runtime.table_provisioner import ACCESS_DENIED
 
     async def check() -> None:
         for table in tables[:1]:
             try:
-                found = await describe(stores, table)
+                found = await describe_table(stores, table)
             except AccessRefused as refused:
-                # It answers and knows who asks: that is health enough, where descriptions are not allowed.
-                if refused.code != NOT_ALLOWED:
+                # The service answers and knows the caller: healthy, although it may not describe tables.
+                if refused.code != ACCESS_DENIED:
                     raise
             else:
                 if found is None:
-                    raise DeclarationError(f"The table {stores.physical_name(table)} is gone.")
+                    raise DeclarationError(f"The table {stores.physical_name(table)} no longer exists.")
 
     return check
 
 
-def _own_tables(system: System, part: Part) -> Sequence[Table]:
-    """The tables that the components' patterns use; those of the system where it runs as a whole."""
-    from holdfast.reports.examples import example_of
+def _list_own_tables(system: System, workload: Workload) -> Sequence[Table]:
+    """Return the tables that the components' patterns use, or all tables if the whole system runs."""
+    from holdfast.reports.examples import build_example
 
-    if None in part.components:
+    if None in workload.components:
         return system.tables
-    patterns = [each for name in part.components if name for each in system.component(name).patterns]
-    used = {name for each in patterns for name in example_of(each).tables}
+    patterns = [each for name in workload.components if name for each in system.get_component(name).patterns]
+    used = {name for each in patterns for name in build_example(each).tables}
     return [table for table in system.tables if table.name in used]
 
 
-def _version(system: System) -> str:
-    """That of the distribution which announces the system; ours where none does."""
-    from holdfast.model.system import ENTRY_POINTS
+def _get_version(system: System) -> str:
+    """Return the version of the distribution that provides the system, or Holdfast's if none does."""
+    from holdfast.model.system import ENTRY_POINT_GROUP
 
-    found = [point.dist for point in entry_points(group=ENTRY_POINTS, name=system.name)]
+    found = [point.dist for point in entry_points(group=ENTRY_POINT_GROUP, name=system.name)]
     return found[0].version if found and found[0] is not None else __version__
 
 
-def _told_components(part: Part) -> str:
-    from holdfast.cli.parts import API_COMPONENT
+def _describe_components(workload: Workload) -> str:
+    from holdfast.cli.processes.workload import API_COMPONENT
 
-    names = [each.component for each in part.routes]
+    names = [each.component for each in workload.routes]
     if None in names:
         return f"the whole system (it declares no component {API_COMPONENT})"
     return f"the component{'s' if len(names) > 1 else ''} {', '.join(str(name) for name in names)}"
 
 
-# --- without one --------------------------------------------------------------------------------------------
+# --- without an HTTP server ---------------------------------------------------------------------------------
 
 
-async def _work(system: System, stores: Stores, part: Part) -> None:
-    """Works until a signal, and then to the end of what is in hand. A second signal breaks that off."""
-    from holdfast.cli.parts import told_work
-    from holdfast.runtime import Work
-    from holdfast.runtime.settling import settle
+async def _work_until_signal(system: System, stores: Stores, workload: Workload) -> None:
+    """Run the workers until a signal, then finish the current messages. A second signal aborts them."""
+    from holdfast.cli.processes.workload import describe_worker
+    from holdfast.runtime import WorkerGroup
+    from holdfast.runtime.gc_freeze import freeze_gc
 
-    work, loop = Work(stores, part.workers), asyncio.get_running_loop()
+    work, loop = WorkerGroup(stores, workload.workers), asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
     for each in signals:
         loop.add_signal_handler(each, work.stop)
     try:
-        await _prepare(system, stores)
+        await _provision(system, stores)
         async with work:
-            is_ready = await work.ready()
-            settle()
-            for worker in part.workers if is_ready else ():
-                typer.echo(told_work(system, worker))
-            await work.ended()
+            is_ready = await work.wait_until_ready()
+            freeze_gc()
+            for worker in workload.workers if is_ready else ():
+                typer.echo(describe_worker(system, worker))
+            await work.wait_until_stopped()
     finally:
         for each in signals:
             loop.remove_signal_handler(each)
 
 
 def _write_sample(system: System, stores: Stores) -> None:
-    from holdfast.cli.showing import Screen
-    from holdfast.cli.stories.systems import fill
+    from holdfast.cli.output.console import SafeConsole
+    from holdfast.cli.stories.system_stories import write_sample
 
     async def write() -> None:
-        await fill(system, stores, Screen(stderr=True, highlight=False))
+        await write_sample(system, stores, SafeConsole(stderr=True, highlight=False))
 
     asyncio.run(write())
 
 
-# --- outside parties ----------------------------------------------------------------------------------------
+# --- sandboxes ----------------------------------------------------------------------------------------------
 
 
 def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> None:
-    """A stand-in listens on this machine alone: nobody is meant to take it for the party itself."""
+    """Serve a sandbox on loopback only, so that no one mistakes it for the external service."""
     if name not in system.sandboxes:
         known = ", ".join(system.sandboxes) or "none"
         raise NotFound(f"{system.name} has no sandbox {name!r}: it has {known}.")
-    require("run", "api")
+    require_extras("run", "api")
     from holdfast.web import serve
-    from holdfast.web.serving import LOOPBACK
+    from holdfast.web.server import LOOPBACK
 
     serve(
-        sandbox_app(system, name, settings),
+        build_sandbox_app(system, name, settings),
         host=LOOPBACK,
         port=port,
         on_ready=lambda url: typer.echo(
-            f"{name} of {system.title or system.name} is stood in for at {url}: a sandbox, not the party itself"
+            f"The sandbox {name} of {system.title or system.name} answers at {url}; it is not the real "
+            "service"
         ),
     )
 
 
-def sandbox_app(system: System, name: str, settings: Settings) -> Any:
-    """The app of a stand-in, given what its maker asks for: the `clock`, a `folder` to keep its ledger in."""
+def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
+    """Build the app of a sandbox. Its factory may ask for the `clock` and for a `folder` to keep its ledger
+    in.
+    """
     make = system.sandboxes[name]
-    asked = inspect.signature(make).parameters
-    given: dict[str, Any] = {}
-    if "clock" in asked:
-        given["clock"] = settings.clock
-    if "folder" in asked:
-        given["folder"] = settings.queues_file.parent / "sandboxes" / system.name
-        given["folder"].mkdir(parents=True, exist_ok=True)
-    return make(**given)
+    parameters = inspect.signature(make).parameters
+    arguments: dict[str, Any] = {}
+    if "clock" in parameters:
+        arguments["clock"] = settings.clock
+    if "folder" in parameters:
+        arguments["folder"] = settings.queues_file.parent / "sandboxes" / system.name
+        arguments["folder"].mkdir(parents=True, exist_ok=True)
+    return make(**arguments)

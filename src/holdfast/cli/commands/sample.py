@@ -1,4 +1,4 @@
-"""`holdfast sample`: a system's sample data, written into the store that the settings name."""
+"""`holdfast sample`: write a system's sample data into the configured stores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 def sample(
-    system: Annotated[str, typer.Argument(help="Whose sample data.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system.")],
     scale: Annotated[
-        float, typer.Option("--scale", min=0.01, help="How many times the size that its document gives.")
+        float, typer.Option("--scale", min=0.01, help="Multiply the size that the system's document gives.")
     ] = 1.0,
 ) -> None:
-    """Fill the configured store with a system's sample data. Run again, it writes the same."""
-    from holdfast.cli.showing import Screen
-    from holdfast.model import installed_system
+    """Write a system's sample data into the configured stores. Every run writes the same data."""
+    from holdfast.cli.output.console import SafeConsole
+    from holdfast.model import load_system
 
-    found = installed_system(system)
+    found = load_system(system)
     if found.sample is None:
         raise NotFound(f"{found.name} has no sample data.")
-    asyncio.run(_sample(found, scale, Screen(highlight=False)))
+    asyncio.run(_write_sample(found, scale, SafeConsole(highlight=False)))
 
 
-async def _sample(system: System, scale: float, console: Console) -> None:
-    from holdfast.cli.stories.systems import fill
+async def _write_sample(system: System, scale: float, console: Console) -> None:
+    from holdfast.cli.stories.system_stories import write_sample
     from holdfast.runtime import open_stores
 
     async with open_stores(system) as stores:
-        rows = await fill(system, stores, console, scale)
-        console.print(f"{rows:,} rows are written." if rows else "The sample data is written.")
+        rows = await write_sample(system, stores, console, scale)
+        console.print(f"{rows:,} rows written." if rows else "Sample data written.")

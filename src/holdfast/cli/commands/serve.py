@@ -10,31 +10,31 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.credentials import read_credentials
-from holdfast.cli.extras import require
-from holdfast.cli.misuse import CalledWrongly
-from holdfast.errors import SettingsError, StoreFileError
-from holdfast.settings import PORT_MAX, TABLES_FILE_NAME, Settings
+from holdfast.cli.arguments.credentials import read_credentials
+from holdfast.cli.extras import require_extras
+from holdfast.cli.usage_error import UsageError
+from holdfast.config.settings import PORT_MAX, TABLES_FILE_NAME, Settings
+from holdfast.core.errors import SettingsError, StoreFileError
 
 
-def parsed_port(text: str) -> int:
-    """What --port was given, told in our words if it is none."""
+def parse_port(text: str) -> int:
+    """Parse the value of --port. Raise `UsageError` if it is not a port."""
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(PORT_MAX))
     if not is_number or int(text) > PORT_MAX:
-        raise CalledWrongly(
-            f"--port {text} is no port: give a number from 1 to {PORT_MAX}, or 0 for any free one."
+        raise UsageError(
+            f"Invalid --port {text}: expected a number from 1 to {PORT_MAX}, or 0 for a free port."
         )
     return int(text)
 
 
-def parsed_seconds(text: str) -> float:
-    """What --index-lag was given, told in our words if it is no time."""
+def parse_seconds(text: str) -> float:
+    """Parse the value of --index-lag. Raise `UsageError` if it is not a number of seconds."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise CalledWrongly(f"--index-lag {text} is no time: give seconds, 0 or more, such as 0.5.")
+        raise UsageError(f"Invalid --index-lag {text}: expected seconds, 0 or more, such as 0.5.")
     return seconds
 
 
@@ -43,49 +43,52 @@ def serve(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", parser=parsed_port, metavar="PORT", help="The port to listen on; 0 takes a free one."
+            "--port", parser=parse_port, metavar="PORT", help="The port to listen on; 0 for a free one."
         ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Keep the tables in DIR/tables.db.")
     ] = None,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Keep the tables in memory; they end with the process.")
+        bool, typer.Option("--memory", help="Keep the tables in memory, until the process ends.")
     ] = False,
     credentials: Annotated[
         Path | None,
-        typer.Option("--credentials", metavar="FILE", help="Who may call: KEY SECRET lines, or TOML."),
+        typer.Option(
+            "--credentials", metavar="FILE", help="Credentials of callers: KEY SECRET lines, or TOML."
+        ),
     ] = None,
     throttle: Annotated[
-        float, typer.Option("--throttle", min=0, max=1, help="Throttle this share of item operations.")
+        float,
+        typer.Option("--throttle", min=0, max=1, help="Throttle this share (0 to 1) of item operations."),
     ] = 0.0,
     conflicts: Annotated[
-        float, typer.Option("--conflicts", min=0, max=1, help="Make this share of writes conflict.")
+        float, typer.Option("--conflicts", min=0, max=1, help="Make this share (0 to 1) of writes conflict.")
     ] = 0.0,
     index_lag: Annotated[
         float,
         typer.Option(
             "--index-lag",
-            parser=parsed_seconds,
+            parser=parse_seconds,
             metavar="SECONDS",
-            help="Let global indexes follow their table so much later.",
+            help="Delay updates of global secondary indexes by this long.",
         ),
     ] = 0.0,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Repeat the same run of throttling and conflicts.")
+        int | None, typer.Option("--seed", help="Make throttling and conflicts repeatable.")
     ] = None,
 ) -> None:
-    """Serve DynamoDB's protocol over HTTP, for boto3 and the AWS CLI unmodified."""
+    """Serve DynamoDB's protocol over HTTP. boto3 and the AWS CLI work unmodified."""
     if memory and data is not None:
-        raise CalledWrongly("--memory and --data exclude each other: give the one you mean.")
-    require("serve", "serve")
+        raise UsageError("--memory and --data exclude each other: give one of them.")
+    require_extras("serve", "serve")
     from holdfast.stores.tables.embedded import Faults
     from holdfast.wire.server import serve as serve_wire
 
     settings = Settings.load()
-    in_memory = memory or (data is None and settings.tables_in_memory)
+    in_memory = memory or (data is None and settings.has_memory_tables)
     callers = read_credentials(credentials or settings.credentials_file)
-    with nullcontext() if in_memory else _made(data or settings.tables_directory) as folder:
+    with nullcontext() if in_memory else _create_folder(data or settings.tables_directory) as folder:
         serve_wire(
             host=settings.serve_host if host is None else host,
             port=settings.serve_port if port is None else port,
@@ -99,32 +102,32 @@ def serve(
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[Path]:
-    """The first start on a new machine finds no folder: it is made, and taken away again if nothing starts."""
+def _create_folder(folder: Path) -> Iterator[Path]:
+    """Create the folder if it is missing, and remove it again if the server does not start."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        _remove_empty(new)
+        _remove_empty_folders(new)
         raise SettingsError(
-            f"The data folder {folder} cannot be made ({error.strerror}): name another with --data."
+            f"Failed to create the data folder {folder} ({error.strerror}): choose another with --data."
         ) from error
     if (folder / TABLES_FILE_NAME).is_dir():
         raise SettingsError(
-            f"{folder / TABLES_FILE_NAME} is a folder, where the file of the tables has its place: "
-            "move it away, or name another data folder with --data."
+            f"{folder / TABLES_FILE_NAME} is a folder, but must be a file: "
+            "move it, or choose another data folder with --data."
         )
     try:
         yield folder
     except BaseException as error:
-        _remove_empty(new)
+        _remove_empty_folders(new)
         if isinstance(error, StoreFileError):
-            error.add_note("--data names another folder to keep tables in.")
+            error.add_note("Choose another data folder with --data.")
         raise
 
 
-def _remove_empty(folders: list[Path]) -> None:
-    """The innermost comes first. One that holds something stays, and so do those around it."""
+def _remove_empty_folders(folders: list[Path]) -> None:
+    """Remove the folders, innermost first. Stop at the first that is not empty."""
     for folder in folders:
         try:
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""`holdfast systems`: what is installed."""
+"""`holdfast systems`: the installed systems."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.choosing import NONE_INSTALLED, loadable
-from holdfast.cli.system_commands import shadowed_systems
-from holdfast.errors import DeclarationError
+from holdfast.cli.arguments.system_names import NONE_INSTALLED, try_load_system
+from holdfast.cli.system_commands import find_shadowed_systems
+from holdfast.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
 
 def systems(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the systems that are installed, and what each declares."""
-    from holdfast.cli.showing import print_json
+    """List the installed systems and what each declares."""
+    from holdfast.cli.output.console import print_json
 
-    _tell_shadowed(ctx)
-    found, broken = _installed()
+    _warn_shadowed(ctx)
+    found, broken = _load_installed()
     if as_json:
-        told = [{"system": name, "error": error} for name, error in broken.items()]
-        print_json([*(_as_json(system) for system in found), *told])
+        errors = [{"system": name, "error": error} for name, error in broken.items()]
+        print_json([*(_to_json(system) for system in found), *errors])
     else:
         _print_systems(found, broken)
 
 
-def _tell_shadowed(ctx: typer.Context) -> None:
-    """A system that is named as a command of ours: its own commands cannot be reached."""
+def _warn_shadowed(ctx: typer.Context) -> None:
+    """Warn about each system with the name of a Holdfast command: its own commands cannot be called."""
     own = getattr(ctx.find_root().command, "commands", {})
-    for name in shadowed_systems(own):
+    for name in find_shadowed_systems(own):
         typer.echo(
-            f"The system {name} cannot be called by its name: `holdfast {name}` is another command. Rename the system "
-            "and its entry point.",
+            f"The commands of the system {name} cannot be called: `holdfast {name}` is another command. "
+            "Rename the system and its entry point.",
             err=True,
         )
 
 
-def _installed() -> tuple[list[System], dict[str, str]]:
-    """Every system that can be loaded, and of the others why not."""
-    from holdfast.model.system import installed_names
+def _load_installed() -> tuple[list[System], dict[str, str]]:
+    """Return the systems that load, and for each of the others the reason why it does not."""
+    from holdfast.model.system import list_system_names
 
     found, broken = [], {}
-    for name in installed_names():
+    for name in list_system_names():
         try:
-            system, lack = loadable(name)
+            system, missing = try_load_system(name)
         except DeclarationError as error:
             broken[name] = error.message
             continue
         if system is None:
-            broken[name] = str(lack)
+            broken[name] = str(missing)
         else:
             found.append(system)
     return found, broken
@@ -63,13 +63,14 @@ def _installed() -> tuple[list[System], dict[str, str]]:
 def _print_systems(found: Sequence[System], broken: Mapping[str, str]) -> None:
     from rich.markup import escape
 
-    from holdfast.cli.showing import console, number, plain_table
+    from holdfast.cli.output.console import build_table, get_console, number_column
 
     if not found and not broken:
-        console().print(NONE_INSTALLED)
-    table = plain_table(
-        "system", number("tables"), number("indexes"), number("queues"), number("buckets"), number("schemas"),
-        number("patterns"), "components", "purpose",
+        get_console().print(NONE_INSTALLED)
+    table = build_table(
+        "system", number_column("tables"), number_column("indexes"), number_column("queues"),
+        number_column("buckets"), number_column("schemas"), number_column("patterns"),
+        "components", "purpose",
     )  # fmt: skip
     for system in found:
         declared = (
@@ -79,12 +80,12 @@ def _print_systems(found: Sequence[System], broken: Mapping[str, str]) -> None:
         components = ", ".join(component.name for component in system.components)
         table.add_row(system.name, *(str(len(several)) for several in declared), components, system.purpose)
     if found:
-        console().print(table)
+        get_console().print(table)
     for name, error in broken.items():
-        console().print(f"[red]{escape(name)}[/] {escape(error)}", soft_wrap=True)
+        get_console().print(f"[red]{escape(name)}[/] {escape(error)}", soft_wrap=True)
 
 
-def _as_json(system: System) -> dict[str, Any]:
+def _to_json(system: System) -> dict[str, Any]:
     return {
         "system": system.name,
         "title": system.title,

@@ -1,4 +1,4 @@
-"""`holdfast tables`: the tables that are declared, and with `--create` the missing ones made."""
+"""`holdfast tables`: the declared tables, and with `--create` the missing ones created."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
-from holdfast.errors import SettingsError
-from holdfast.settings import Settings
+from holdfast.cli.arguments.system_names import NONE_INSTALLED, OptionalSystemName, select_systems
+from holdfast.config.settings import Settings
+from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
 
 
 def tables(
-    system: SystemName = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    system: OptionalSystemName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     create: Annotated[
-        bool, typer.Option("--create", help="Create what is missing in the configured store.")
+        bool, typer.Option("--create", help="Create the missing tables in the configured store.")
     ] = False,
 ) -> None:
-    """List the tables that are declared: keys, indexes, lifetime, stream, and their names in the store."""
-    from holdfast.cli.showing import print_json
+    """List the declared tables: keys, indexes, TTL, stream, and their names in the store."""
+    from holdfast.cli.output.console import print_json
 
-    settings, found = Settings.load(), chosen_systems(system)
-    made = asyncio.run(_created(found, settings)) if create else None
+    settings, found = Settings.load(), select_systems(system)
+    created = asyncio.run(_create_missing(found, settings)) if create else None
     if as_json:
-        print_json([_as_json(each, table, settings, made) for each in found for table in each.tables])
+        print_json([_to_json(each, table, settings, created) for each in found for table in each.tables])
     else:
-        _print_tables(found, settings, made)
+        _print_tables(found, settings, created)
 
 
-async def _created(systems: Sequence[System], settings: Settings) -> set[str]:
-    """The physical names of the tables that were missing and are there now."""
+async def _create_missing(systems: Sequence[System], settings: Settings) -> set[str]:
+    """Create the missing tables. Return their physical names."""
     from holdfast.runtime import create_tables, open_stores
 
-    if settings.tables_in_memory:
+    if settings.has_memory_tables:
         raise SettingsError(
-            "The setting `tables` keeps them in memory, and what is created there ends with this command: name a "
-            "file, as sqlite:data/tables.db."
+            "The setting `tables` keeps the tables in memory, where they would be lost when this command "
+            "ends: set a file, such as sqlite:data/tables.db."
         )
-    made: set[str] = set()
+    created: set[str] = set()
     for system in systems:
         async with open_stores(system, settings) as stores:
-            made.update(await create_tables(stores, system.tables))
-    return made
+            created.update(await create_tables(stores, system.tables))
+    return created
 
 
-def _as_json(system: System, table: Table, settings: Settings, made: set[str] | None) -> dict[str, Any]:
+def _to_json(system: System, table: Table, settings: Settings, created: set[str] | None) -> dict[str, Any]:
     physical = table.physical_name(settings.environment)
     row = {
         "system": system.name,
@@ -64,13 +64,13 @@ def _as_json(system: System, table: Table, settings: Settings, made: set[str] | 
         "sort_type": None if table.sort is None else table.sort_type,
         "ttl": table.ttl,
         "stream": table.stream,
-        "recovery": table.recovery,
-        "indexes": [_index_as_json(index) for index in table.indexes],
+        "recovery": table.point_in_time_recovery,
+        "indexes": [_index_to_json(index) for index in table.indexes],
     }
-    return row if made is None else row | {"created": physical in made}
+    return row if created is None else row | {"created": physical in created}
 
 
-def _index_as_json(index: Index) -> dict[str, Any]:
+def _index_to_json(index: Index) -> dict[str, Any]:
     return {
         "name": index.name,
         "scope": index.scope,
@@ -85,44 +85,48 @@ def _index_as_json(index: Index) -> dict[str, Any]:
     }
 
 
-def _print_tables(systems: Sequence[System], settings: Settings, made: set[str] | None) -> None:
-    from holdfast.cli.showing import console, plain_table
+def _print_tables(systems: Sequence[System], settings: Settings, created: set[str] | None) -> None:
+    from holdfast.cli.output.console import build_table, get_console
 
-    out = console()
+    out = get_console()
     if not systems:
         out.print(NONE_INSTALLED)
     for system in systems:
-        shown = plain_table("table, index", "partition key", "sort key", "with", title=system.name)
+        listing = build_table("table, index", "partition key", "sort key", "features", title=system.name)
         for table in system.tables:
             physical = table.physical_name(settings.environment)
-            is_new = made is not None and physical in made
+            is_new = created is not None and physical in created
             name = table.name if physical == table.name else f"{table.name} [dim]as {physical}[/]"
-            shown.add_row(f"{name} [green]created[/]" if is_new else name, *_keys(table), _extras(table))
+            listing.add_row(
+                f"{name} [green]created[/]" if is_new else name, *_format_keys(table), _format_features(table)
+            )
             for index in table.indexes:
-                shown.add_row(f"  [cyan]{index.name}[/]", *_keys(index), _index_extras(index))
-        out.print(shown)
+                listing.add_row(
+                    f"  [cyan]{index.name}[/]", *_format_keys(index), _format_index_features(index)
+                )
+        out.print(listing)
         out.print()
-    if made is not None:
-        kept = sum(len(system.tables) for system in systems) - len(made)
-        out.print(f"{len(made)} created, {kept} were there already.")
+    if created is not None:
+        existing = sum(len(system.tables) for system in systems) - len(created)
+        out.print(f"{len(created)} created, {existing} already exist.")
 
 
-def _keys(place: Table | Index) -> tuple[str, str]:
-    sort = "" if place.sort is None else f"{place.sort} [dim]{place.sort_type}[/]"
-    return f"{place.partition} [dim]{place.partition_type}[/]", sort
+def _format_keys(declared: Table | Index) -> tuple[str, str]:
+    sort = "" if declared.sort is None else f"{declared.sort} [dim]{declared.sort_type}[/]"
+    return f"{declared.partition} [dim]{declared.partition_type}[/]", sort
 
 
-def _extras(table: Table) -> str:
-    extras = (
-        table.ttl and f"lifetime in {table.ttl}",
+def _format_features(table: Table) -> str:
+    features = (
+        table.ttl and f"TTL in {table.ttl}",
         table.stream and f"stream of {table.stream}",
-        table.recovery and "recovery",
+        table.point_in_time_recovery and "point-in-time recovery",
     )
-    return ", ".join(each for each in extras if each)
+    return ", ".join(each for each in features if each)
 
 
-def _index_extras(index: Index) -> str:
+def _format_index_features(index: Index) -> str:
     projection = index.projection
-    holds = ", ".join(projection.attributes) if projection.kind == "INCLUDE" else projection.kind
-    extras = (holds, index.scope == "local" and "local", not index.default and "optional")
-    return ", ".join(each for each in extras if each)
+    projected = ", ".join(projection.attributes) if projection.kind == "INCLUDE" else projection.kind
+    features = (projected, index.scope == "local" and "local", not index.default and "optional")
+    return ", ".join(each for each in features if each)

@@ -1,9 +1,11 @@
-"""`holdfast up`: everything that can be run from here, each in a process of its own.
+"""`holdfast up`: everything that can run here, each part in its own process.
 
-The DynamoDB endpoint, of every system (or of those that are named) its API and each further component that answers or
-works (one process for all that name the same), and a sandbox for each outside party whose address nobody has set. All are children of this process: `holdfast
-serve` and `holdfast run SYSTEM`. Each says where it answers. They live and end together; a worker that dies is started
-again. When all have begun, a line says so. A system that lacks an extra is found out before anything starts, and left out.
+Starts the DynamoDB endpoint; for every system (or the named ones) its API and each further
+component with routes or work, one process for all components that name the same; and a sandbox
+for each external service whose address is not set. All are children of this process: `holdfast
+serve` and `holdfast run SYSTEM`. Each prints its address. They run and stop together; a worker
+that dies is restarted. A line says when all are ready. A system with a missing extra is skipped
+before anything starts.
 """
 
 from __future__ import annotations
@@ -18,176 +20,192 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.choosing import chosen_systems
-from holdfast.cli.extras import all_extras, require
-from holdfast.cli.parts import (
+from holdfast.cli.arguments.system_names import select_systems
+from holdfast.cli.extras import get_all_extras, require_extras
+from holdfast.cli.processes.supervisor import ChildProcess, supervise
+from holdfast.cli.processes.workload import (
     API_COMPONENT,
-    Process,
-    part_of,
-    party_variable,
-    processes_of,
-    sandboxes_wanted,
+    ProcessSpec,
+    build_workload,
+    get_address_variable,
+    list_needed_sandboxes,
+    plan_processes,
 )
-from holdfast.cli.supervision import Child, supervise
-from holdfast.errors import HoldfastError, SettingsError
-from holdfast.settings import PORT_MAX, Settings, variable_of
+from holdfast.config.settings import PORT_MAX, Settings, get_variable_name
+from holdfast.core.errors import HoldfastError, SettingsError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
 COMMAND = (sys.executable, "-m", "holdfast")
-# Of systems that keep nothing without one, where the settings name none: what is started here is for trying things out.
-ENVIRONMENT = "dev"
-API_OF = "The API of "
+# For systems that need an environment, if the settings have none: `holdfast up` is for trying things out.
+DEFAULT_ENVIRONMENT = "dev"
+API_NAME_PREFIX = "The API of "
 
 
 def up(
     systems: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SYSTEM]...", help="Only these; all that are installed if none is named."),
+        typer.Argument(metavar="SYSTEM", help="The systems to start. Default: every installed system."),
     ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Write the systems' sample data first, to have something to ask.")
-    ] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Write the systems' sample data first.")] = False,
 ) -> None:
-    """Start the DynamoDB endpoint, and the API, the workers and the sandboxes of every installed system."""
-    require("up", "serve", "api")
+    """Start the DynamoDB endpoint and every installed system: its API, workers and sandboxes."""
+    require_extras("up", "serve", "api")
     settings = Settings.load()
-    chosen = _chosen(systems or [], settings)
-    children = _children(settings, chosen, sample)
+    selected = _select_systems(systems or [], settings)
+    children = _build_children(settings, selected, sample)
     if not children:
         raise SettingsError(
-            f"There is nothing to start: the tables are at {settings.tables}, and no installed system has an API or works."
+            f"There is nothing to start: the tables are at {settings.tables}, and no installed system has an "
+            "API or workers."
         )
-    if settings.tables_in_memory:
-        typer.echo("The tables are in memory: each process has its own, gone when it stops.")
-    for system in chosen:
-        if _wants_environment(system, settings):
+    if settings.has_memory_tables:
+        typer.echo("The tables are in memory: each process has its own, until it stops.")
+    for system in selected:
+        if _should_set_environment(system, settings):
             typer.echo(
-                f"{system.title or system.name} runs in the environment {ENVIRONMENT}. For its commands, in another terminal: "
-                f"export {variable_of('environment')}={ENVIRONMENT}"
+                f"{system.title or system.name} runs in the environment {DEFAULT_ENVIRONMENT}. "
+                "For its commands, in another terminal: "
+                f"export {get_variable_name('environment')}={DEFAULT_ENVIRONMENT}"
             )
-        if not processes_of(system):
-            typer.echo(f"{system.title or system.name} has no API to start, and nothing to work on.")
+        if not plan_processes(system):
+            typer.echo(f"{system.title or system.name} has no API and no workers to start.")
     ended = asyncio.run(
         supervise(
             children,
-            tell=lambda line: typer.echo(line, err=True),
-            on_ready=lambda: typer.echo(_ready(children)),
+            report=lambda line: typer.echo(line, err=True),
+            on_ready=lambda: typer.echo(_format_ready(children)),
         )
     )
     if ended is not None:
-        raise HoldfastError(f"{ended} The others were stopped too.")
+        raise HoldfastError(f"{ended} The other processes were stopped too.")
 
 
-def _ready(children: Sequence[Child]) -> str:
-    apis = [f", {each.name.removeprefix(API_OF)} at {each.url}" for each in children if each.url]
-    return f"Ready: {len(children)} processes are up{''.join(apis)}. Ctrl-C ends them."
+def _format_ready(children: Sequence[ChildProcess]) -> str:
+    apis = [f", {each.name.removeprefix(API_NAME_PREFIX)} at {each.url}" for each in children if each.url]
+    return f"Ready: {len(children)} processes are up{''.join(apis)}. Press Ctrl-C to stop."
 
 
-def _chosen(names: Sequence[str], settings: Settings) -> list[System]:
-    """Those that are named, each once; all that have what they need, if none is."""
-    wanted = dict.fromkeys(names) if names else (None,)
-    return [each for name in wanted for each in chosen_systems(name, partial(all_extras, settings))]
+def _select_systems(names: Sequence[str], settings: Settings) -> list[System]:
+    """Return the named systems, each once, or every installed system whose extras are installed."""
+    unique_names = dict.fromkeys(names) if names else (None,)
+    return [each for name in unique_names for each in select_systems(name, partial(get_all_extras, settings))]
 
 
-def _children(settings: Settings, systems: Sequence[System], sample: bool = False) -> list[Child]:
-    """Ports are counted up over the first processes of all systems, which are their APIs, then over the others, then
-    over the sandboxes.
+def _build_children(
+    settings: Settings, systems: Sequence[System], sample: bool = False
+) -> list[ChildProcess]:
+    """Build the processes to start.
+
+    Ports are assigned in order: the first process of each system, which is its API, then the other
+    processes, then the sandboxes.
     """
-    ports = _Ports(settings.api_port)
-    # Stable: within a place, the order is that of the systems.
+    ports = _PortAllocator(settings.api_port)
+    # The sort is stable: the systems keep their order.
     runs = sorted(
-        ((place, system, each) for system in systems for place, each in enumerate(processes_of(system))),
+        (
+            (position, system, each)
+            for system in systems
+            for position, each in enumerate(plan_processes(system))
+        ),
         key=lambda run: min(run[0], 1),
     )
-    numbers = [_port(ports, system, place) for place, system, _ in runs]
-    stood_in = [
-        (system, name, ports.next_known(system)) for system in systems for name in sandboxes_wanted(system)
+    numbers = [_assign_port(ports, system, position) for position, system, _ in runs]
+    sandboxes = [
+        (system, name, ports.next_fixed(system))
+        for system in systems
+        for name in list_needed_sandboxes(system)
     ]
-    children = [Child("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.tables_embedded else []
-    children += [_sandbox(system, name, port) for system, name, port in stood_in]
-    own = {
-        system.name: _url(port) for (place, system, _), port in zip(runs, numbers, strict=True) if place == 0
+    children = (
+        [ChildProcess("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.has_embedded_tables else []
+    )
+    children += [_build_sandbox(system, name, port) for system, name, port in sandboxes]
+    own_urls = {
+        system.name: _format_url(port)
+        for (position, system, _), port in zip(runs, numbers, strict=True)
+        if position == 0
     }
-    for (place, system, process), port in zip(runs, numbers, strict=True):
-        parties = {name: _url(at) for each, name, at in stood_in if each is system}
-        known = _sandbox_variables(system, parties, own[system.name])
-        if _wants_environment(system, settings):
-            known[variable_of("environment")] = ENVIRONMENT
-        children.append(_process(system, process, port, known, sample and place == 0))
+    for (position, system, spec), port in zip(runs, numbers, strict=True):
+        sandbox_urls = {name: _format_url(at) for each, name, at in sandboxes if each is system}
+        variables = _build_sandbox_variables(system, sandbox_urls, own_urls[system.name])
+        if _should_set_environment(system, settings):
+            variables[get_variable_name("environment")] = DEFAULT_ENVIRONMENT
+        children.append(_build_process(system, spec, port, variables, sample and position == 0))
     return children
 
 
-def _port(ports: _Ports, system: System, place: int) -> int:
-    """That of its first process is known beforehand where stand-ins are to be told it."""
-    return ports.next_known(system) if place == 0 and system.sandbox_variables else ports.next(system)
+def _assign_port(ports: _PortAllocator, system: System, position: int) -> int:
+    """Return the next port. The first process gets a fixed one if sandboxes need to know its address."""
+    return ports.next_fixed(system) if position == 0 and system.sandbox_variables else ports.next(system)
 
 
-def _sandbox_variables(system: System, parties: Mapping[str, str], own: str) -> dict[str, str]:
-    """Where the stand-ins are, and what the system needs to go with them; what is set stays as it is."""
-    known = {party_variable(system, name): url for name, url in parties.items()}
-    if parties and system.sandbox_variables is not None:
-        known |= system.sandbox_variables(parties, own)
-    return {name: value for name, value in known.items() if not os.environ.get(name)}
+def _build_sandbox_variables(system: System, sandbox_urls: Mapping[str, str], own_url: str) -> dict[str, str]:
+    """Return the addresses of the sandboxes and their secrets, without variables that are already set."""
+    variables = {get_address_variable(system, name): url for name, url in sandbox_urls.items()}
+    if sandbox_urls and system.sandbox_variables is not None:
+        variables |= system.sandbox_variables(sandbox_urls, own_url)
+    return {name: value for name, value in variables.items() if not os.environ.get(name)}
 
 
-def _wants_environment(system: System, settings: Settings) -> bool:
-    return system.needs_environment and not settings.environment and not settings.tables_in_memory
+def _should_set_environment(system: System, settings: Settings) -> bool:
+    return system.needs_environment and not settings.environment and not settings.has_memory_tables
 
 
-def _process(system: System, process: Process, port: int, variables: dict[str, str], sample: bool) -> Child:
-    answers = bool(part_of(system, *process.components).routes)
-    chosen = [word for each in process.components for word in ("--component", each)]
-    told = _told(system, process, answers)
-    return Child(
-        told,
-        (*COMMAND, "run", system.name, *chosen, "--port", str(port), *(["--sample"] if sample else [])),
+def _build_process(
+    system: System, spec: ProcessSpec, port: int, variables: dict[str, str], sample: bool
+) -> ChildProcess:
+    has_routes = bool(build_workload(system, *spec.components).routes)
+    options = [word for each in spec.components for word in ("--component", each)]
+    name = _name_process(system, spec, has_routes)
+    return ChildProcess(
+        name,
+        (*COMMAND, "run", system.name, *options, "--port", str(port), *(["--sample"] if sample else [])),
         variables,
-        restarts=not answers,
-        url=_url(port) if port and told.startswith(API_OF) else "",
+        restarts=not has_routes,
+        url=_format_url(port) if port and name.startswith(API_NAME_PREFIX) else "",
     )
 
 
-def _told(system: System, process: Process, answers: bool) -> str:
+def _name_process(system: System, spec: ProcessSpec, has_routes: bool) -> str:
     title = system.title or system.name
-    if answers and (not process.components or API_COMPONENT in process.components):
-        return f"{API_OF}{title}"
-    if not process.components:
-        return f"The work of {title}"
-    if process.name:
-        return f"The process {process.name} of {title} ({', '.join(process.components)})"
-    return f"The component {process.components[0]} of {title}"
+    if has_routes and (not spec.components or API_COMPONENT in spec.components):
+        return f"{API_NAME_PREFIX}{title}"
+    if not spec.components:
+        return f"The worker of {title}"
+    if spec.name:
+        return f"The process {spec.name} of {title} ({', '.join(spec.components)})"
+    return f"The component {spec.components[0]} of {title}"
 
 
-def _sandbox(system: System, name: str, port: int) -> Child:
+def _build_sandbox(system: System, name: str, port: int) -> ChildProcess:
     words = (*COMMAND, "run", system.name, "--sandbox", name, "--port", str(port))
-    return Child(f"The sandbox {name} of {system.title or system.name}", words)
+    return ChildProcess(f"The sandbox {name} of {system.title or system.name}", words)
 
 
-def _url(port: int) -> str:
+def _format_url(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-class _Ports:
-    """One after the other from the setting on; where that is 0, free ones."""
+class _PortAllocator:
+    """Ports in order from the setting `api_port`, or free ones if that is 0."""
 
     def __init__(self, first: int) -> None:
-        self._first, self._given = first, 0
+        self._first, self._count = first, 0
 
     def next(self, system: System) -> int:
-        """0 leaves the choice to the process itself."""
-        port = self._first + self._given if self._first else 0
-        self._given += 1
+        """Return the next port; 0 lets the process choose a free one."""
+        port = self._first + self._count if self._first else 0
+        self._count += 1
         if port > PORT_MAX:
             raise SettingsError(
-                f"api_port = {self._first} leaves no port for {system.name}, which is number {self._given}: "
-                "choose a lower one."
+                f"Invalid api_port={self._first}: there is no port left for process {self._count}, of "
+                f"{system.name}. Set a lower one."
             )
         return port
 
-    def next_known(self, system: System) -> int:
-        """One that others can be told before the process is there."""
+    def next_fixed(self, system: System) -> int:
+        """Return a port that is known before the process starts, so that other processes can be given it."""
         port = self.next(system)
         if port:
             return port

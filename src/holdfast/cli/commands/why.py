@@ -1,4 +1,4 @@
-"""`holdfast why`: why something happened, told by the system itself from what it has written down."""
+"""`holdfast why`: why something happened, explained by the system from what it stored."""
 
 from __future__ import annotations
 
@@ -8,55 +8,57 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.choosing import chosen_systems
-from holdfast.cli.extras import engine_extras, require
-from holdfast.errors import NotFound, SettingsError
-from holdfast.settings import Settings
-from holdfast.terminal import harmless
+from holdfast.cli.arguments.system_names import select_systems
+from holdfast.cli.extras import get_engine_extras, require_extras
+from holdfast.config.settings import Settings
+from holdfast.core.errors import NotFound, SettingsError
+from holdfast.core.terminal import escape_control_chars
 
 if TYPE_CHECKING:
     from holdfast.model.system import Explanation, System
 
-# As which component it is asked where nobody names one: the first of these that the system declares.
-COMPONENTS: Final = ("support", "operator", "api")
+# Without --component, the first of these that the system declares.
+DEFAULT_COMPONENTS: Final = ("support", "operator", "api")
 
 
 def why(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Which system.")],
-    id: Annotated[str, typer.Argument(metavar="ID", help="What it is about: an event, a conversation …")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system.")],
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help="What to explain: the id of an event, a conversation …")
+    ],
     component: Annotated[
-        str | None, typer.Option("--component", metavar="C", help="Ask as this component of the system.")
+        str | None, typer.Option("--component", metavar="C", help="Read as this component of the system.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say why something happened; exit 1 if nothing is known of it."""
+    """Explain why something happened; exit 1 if nothing is known about it."""
     settings = Settings.load()
-    require("why", *engine_extras(settings))
-    (found,) = chosen_systems(system)
+    require_extras("why", *get_engine_extras(settings))
+    (found,) = select_systems(system)
     declared = [each.name for each in found.components]
-    named = component or next((name for name in COMPONENTS if name in declared), None)
-    explained = asyncio.run(_asked(found, id, named, settings))
+    named = component or next((name for name in DEFAULT_COMPONENTS if name in declared), None)
+    explanation = asyncio.run(_explain(found, id, named, settings))
     if as_json:
-        told = json.dumps(explained.data, indent=2, ensure_ascii=False, default=_plain)
-        typer.echo(told.encode("utf-8", "backslashreplace").decode())
+        text = json.dumps(explanation.data, indent=2, ensure_ascii=False, default=_to_json)
+        typer.echo(text.encode("utf-8", "backslashreplace").decode())
         return
-    for line in explained.lines:
-        typer.echo(harmless(line))
+    for line in explanation.lines:
+        typer.echo(escape_control_chars(line))
 
 
-async def _asked(system: System, id: str, component: str | None, settings: Settings) -> Explanation:
+async def _explain(system: System, id: str, component: str | None, settings: Settings) -> Explanation:
     from holdfast.runtime import open_stores
 
     if system.why is None:
-        raise SettingsError(f"{system.name} does not say why: its System names no `why`.")
+        raise SettingsError(f"{system.name} has no explanations: its System declares no `why`.")
     async with open_stores(system, settings) as stores:
         view = stores if component is None else stores.for_component(component)
-        explained = await system.why(view, id)
-    if not explained.lines:
-        raise NotFound(f"{system.name} knows nothing of {id!r}.")
-    return explained
+        explanation = await system.why(view, id)
+    if not explanation.lines:
+        raise NotFound(f"{system.name} knows nothing about {id!r}.")
+    return explanation
 
 
-def _plain(value: Any) -> Any:
-    """Documents and entities as their data; anything else as text."""
+def _to_json(value: Any) -> Any:
+    """Convert documents and entities to their data, anything else to text."""
     return value.model_dump(mode="json", by_alias=True) if hasattr(value, "model_dump") else str(value)

@@ -1,1 +1,1 @@
-"""What `holdfast demo` tells: one module per story."""
+"""The stories that `holdfast demo` runs: one for the tables engine and one per system."""

@@ -1,11 +1,13 @@
-"""The commands that systems bring: `holdfast SYSTEM WORDS …`, made of their functions when they are called.
+"""Commands of systems: `holdfast SYSTEM WORDS …`, built from a system's functions when they are
+called.
 
-`mounting` puts a group for each installed system beside holdfast's own commands, without loading any; `parameters` makes
-arguments and options of a function's signature; `calling` runs it on the configured stores; `answers` shows what it gave.
+`groups` adds a group for each installed system next to Holdfast's own commands, without loading
+any. `parameters` turns a function's signature into arguments and options, `callbacks` calls the
+function on the configured stores, and `results` prints what it returned.
 """
 
 from __future__ import annotations
 
-from holdfast.cli.system_commands.mounting import HoldfastGroup, shadowed_systems
+from holdfast.cli.system_commands.groups import HoldfastGroup, find_shadowed_systems
 
-__all__ = ["HoldfastGroup", "shadowed_systems"]
+__all__ = ["HoldfastGroup", "find_shadowed_systems"]

@@ -1,8 +1,9 @@
-"""Arguments and options from the signature of a function.
+"""Arguments and options of a command, built from a function's signature.
 
-A parameter without a default is an argument, one with a default an option; one that can be given by its name alone is an
-option in any case. `Annotated[str, "what it is"]` says what it is. Texts, whole numbers, numbers, truth values,
-enumerations, literals, paths, UUIDs, days, times and lists of these are read as such; anything else as JSON, by its type.
+A parameter without a default becomes an argument. A parameter with a default, or a keyword-only
+one, becomes an option. `Annotated[str, "help text"]` provides the help. Typer parses strings,
+integers, floats, booleans, enums, literals, paths, UUIDs, dates, times and lists of these; any
+other type is parsed as JSON and validated.
 """
 
 from __future__ import annotations
@@ -21,128 +22,134 @@ from uuid import UUID
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast.errors import DeclarationError
-from holdfast.model.declaration import told
+from holdfast.core.errors import DeclarationError
+from holdfast.model.entities.declaration import format_error
 
 PROGRESS: Final = "progress"
 AS_JSON: Final = "as_json"
-# Read by the command line itself.
-PLAIN: Final = (str, int, float, bool, Path, UUID)
+# Typer parses these itself.
+NATIVE_TYPES: Final = (str, int, float, bool, Path, UUID)
 
 
-def parameters_of(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """What the command takes: all but the stores, which come first, and `progress`; and `--json`."""
+def build_parameters(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the command's parameters: the function's, without the stores (first) and `progress`, and
+    `--json`.
+    """
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise DeclarationError(
-            f"The command {name!r} has a type that is not known when it runs ({error}): import it outside of "
-            "`if TYPE_CHECKING`."
+            f"The command {name!r} uses a type that is not available at run time ({error}): import it "
+            "outside `if TYPE_CHECKING`."
         ) from error
     declared = list(inspect.signature(function).parameters.values())
     if not declared:
         raise DeclarationError(
-            f"The command {name!r} takes no stores: its function is called with them first."
+            f"The command {name!r} has no parameter for the stores: add it as the first one."
         )
-    made = [_parameter(each, hints.get(each.name, str)) for each in declared[1:] if each.name != PROGRESS]
-    return [*made, _as_json()]
+    built = [
+        _build_parameter(each, hints.get(each.name, str)) for each in declared[1:] if each.name != PROGRESS
+    ]
+    return [*built, _build_json_option()]
 
 
-def wants_progress(function: Callable[..., Any]) -> bool:
+def has_progress_parameter(function: Callable[..., Any]) -> bool:
     return PROGRESS in inspect.signature(function).parameters
 
 
-def _parameter(declared: inspect.Parameter, hint: Any) -> inspect.Parameter:
-    kind, about = _described(hint)
+def _build_parameter(declared: inspect.Parameter, hint: Any) -> inspect.Parameter:
+    kind, about = _split_annotated(hint)
     has_default = declared.default is not inspect.Parameter.empty
-    read, parser = _read_as(kind)
+    parsed_type, parser = _choose_parser(kind)
     info: Any
     if has_default or declared.kind is inspect.Parameter.KEYWORD_ONLY:
-        info = typer.Option(_flag(declared, kind), help=about, parser=parser)
+        info = typer.Option(_format_flag(declared, kind), help=about, parser=parser)
     else:
-        info = typer.Argument(help=about, parser=parser, metavar=_metavar(declared.name, kind))
+        info = typer.Argument(help=about, parser=parser, metavar=_format_metavar(declared.name, kind))
     return inspect.Parameter(
         declared.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=declared.default,
-        annotation=Annotated[read, info],
+        annotation=Annotated[parsed_type, info],
     )
 
 
-def _as_json() -> inspect.Parameter:
-    option = typer.Option("--json", help="Answer in JSON.")
+def _build_json_option() -> inspect.Parameter:
+    option = typer.Option("--json", help="Print JSON.")
     return inspect.Parameter(
         AS_JSON, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
     )
 
 
-def _described(hint: Any) -> tuple[Any, str | None]:
-    """The type, and what `Annotated` says of it."""
+def _split_annotated(hint: Any) -> tuple[Any, str | None]:
+    """Return the type and the help text from `Annotated`, if any."""
     if get_origin(hint) is not Annotated:
         return hint, None
     kind, *notes = get_args(hint)
     return kind, next((each for each in notes if isinstance(each, str)), None)
 
 
-def _flag(declared: inspect.Parameter, kind: Any) -> str:
+def _format_flag(declared: inspect.Parameter, kind: Any) -> str:
     flag = f"--{declared.name.replace('_', '-')}"
     return f"{flag}/--no-{flag[2:]}" if kind is bool and declared.default is True else flag
 
 
-def _metavar(name: str, kind: Any) -> str:
-    several = "..." if get_origin(_bare(kind)) is list else ""
+def _format_metavar(name: str, kind: Any) -> str:
+    several = "..." if get_origin(_unwrap_type(kind)) is list else ""
     return f"{name.upper()}{several}"
 
 
-def _read_as(kind: Any) -> tuple[Any, Callable[[str], Any] | None]:
-    """The type for the command line, and a parser where it has none of its own."""
-    bare = _bare(kind)
+def _choose_parser(kind: Any) -> tuple[Any, Callable[[str], Any] | None]:
+    """Return the type for Typer, and a parser if Typer has none for it."""
+    bare = _unwrap_type(kind)
     if get_origin(bare) is list:
         (element,) = get_args(bare)
-        read, parser = _read_as(element)
-        return list[read], parser  # type: ignore[valid-type]
-    is_own = bare in PLAIN or get_origin(bare) is Literal
-    if is_own or (isinstance(bare, type) and issubclass(bare, Enum)):
-        return (bare | None if bare is not kind and _may_be_none(kind) else bare), None
-    parser = {date: _day, datetime: _moment}.get(bare) or _by_its_type(bare)
+        parsed_type, parser = _choose_parser(element)
+        return list[parsed_type], parser  # type: ignore[valid-type]
+    is_native = bare in NATIVE_TYPES or get_origin(bare) is Literal
+    if is_native or (isinstance(bare, type) and issubclass(bare, Enum)):
+        return (bare | None if bare is not kind and _is_optional(kind) else bare), None
+    parser = {date: _parse_date, datetime: _parse_datetime}.get(bare) or _build_json_parser(bare)
     return Any, parser
 
 
-def _bare(kind: Any) -> Any:
-    """Without `| None`, and of a name for a type the type."""
+def _unwrap_type(kind: Any) -> Any:
+    """Return the type without `| None` and `Annotated`, and the supertype of a `NewType`."""
     if isinstance(kind, NewType):
-        return _bare(kind.__supertype__)
+        return _unwrap_type(kind.__supertype__)
     if get_origin(kind) in (Union, types.UnionType):
         others = [each for each in get_args(kind) if each is not type(None)]
-        return _bare(others[0]) if len(others) == 1 else kind
-    return _described(kind)[0]
+        return _unwrap_type(others[0]) if len(others) == 1 else kind
+    return _split_annotated(kind)[0]
 
 
-def _may_be_none(kind: Any) -> bool:
+def _is_optional(kind: Any) -> bool:
     return get_origin(kind) in (Union, types.UnionType) and type(None) in get_args(kind)
 
 
-def _day(text: str) -> date:
+def _parse_date(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no day: write it as 2026-02-04.") from None
+        raise typer.BadParameter(f"invalid date {text!r}: expected a date such as 2026-02-04.") from None
 
 
-def _moment(text: str) -> datetime:
-    """Without a zone it is in UTC."""
+def _parse_datetime(text: str) -> datetime:
+    """Parse an ISO 8601 time. Without a time zone it is in UTC."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write it as 2026-02-04T01:00:00Z.") from None
+        raise typer.BadParameter(
+            f"invalid time {text!r}: expected a time such as 2026-02-04T01:00:00Z."
+        ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _by_its_type(kind: Any) -> Callable[[str], Any]:
-    """JSON, checked by the type. What is no JSON is a text."""
+def _build_json_parser(kind: Any) -> Callable[[str], Any]:
+    """Return a parser of JSON that validates by the type. Text that is not JSON is taken as a string."""
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
-    def parsed(text: str) -> Any:
+    def parse(text: str) -> Any:
         try:
             value = json.loads(text, parse_float=Decimal)
         except ValueError:
@@ -150,6 +157,6 @@ def _by_its_type(kind: Any) -> Callable[[str], Any]:
         try:
             return adapter.validate_python(value)
         except ValidationError as error:
-            raise typer.BadParameter(f"{text!r} cannot be: {told(error)}.") from None
+            raise typer.BadParameter(f"invalid value {text!r}: {format_error(error)}.") from None
 
-    return parsed
+    return parse

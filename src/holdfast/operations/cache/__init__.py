@@ -1,4 +1,6 @@
-"""The operations of a cache, as frozen values: bytes under keys, each for a lifetime, any of which may be lost at any time."""
+"""The operations of a cache, as frozen values: bytes under keys, each for a lifetime, any of which may be
+lost at any time.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class DeleteValue(Operation[bool], frozen=True):
 
 
 class Increment(Operation[Counted], frozen=True):
-    """Counts, unless the count would pass `most`. Its lifetime begins with the first count, and no later one extends it."""
+    """Counts, unless the count would pass `most`. Its lifetime begins with the first count, and no later one
+    extends it.
+    """
 
     key: str
     lifetime_s: float

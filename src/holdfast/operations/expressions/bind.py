@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
-from holdfast.limits import EXPRESSION_IN_OPERANDS_MAX, EXPRESSION_OPERATORS_MAX, NESTING_LEVELS_MAX
+from holdfast.core.limits import EXPRESSION_IN_OPERANDS_MAX, EXPRESSION_OPERATORS_MAX, NESTING_LEVELS_MAX
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.describe import describe
 from holdfast.operations.expressions.grammar import ActionTemplate, ConditionTemplate
@@ -70,7 +70,7 @@ def bind_update(template: tuple[ActionTemplate, ...], placeholders: Placeholders
     return Update(sets, removes, adds, deletes)
 
 
-# --- paths ---------------------------------------------------------------------------------------------------
+# --- paths --------------------------------------------------------------------------------------------------
 
 
 def _bind_apart(paths: Sequence[Path], placeholders: Placeholders) -> tuple[Path, ...]:
@@ -100,7 +100,7 @@ def _bind_step(step: str | int, placeholders: Placeholders) -> str | int:
     return placeholders.name(step) if isinstance(step, str) and step[0] == "#" else step
 
 
-# --- operators -----------------------------------------------------------------------------------------------
+# --- operators ----------------------------------------------------------------------------------------------
 
 
 class _Binder:
@@ -299,7 +299,7 @@ _OPERATORS: Final = {
 }
 
 
-# --- actions -------------------------------------------------------------------------------------------------
+# --- actions ------------------------------------------------------------------------------------------------
 
 
 def _set(path: Path, steps: tuple[Step, ...], binder: _Binder) -> nodes.SetAction:

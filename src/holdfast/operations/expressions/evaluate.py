@@ -81,7 +81,7 @@ def lookup(path: Path, item: Mapping[str, Value]) -> Any:
     return value
 
 
-# --- operands ------------------------------------------------------------------------------------------------
+# --- operands -----------------------------------------------------------------------------------------------
 
 
 def _getter(operand: Operand) -> _Getter:
@@ -105,7 +105,7 @@ def _size(value: Any) -> Any:
     return MISSING
 
 
-# --- comparisons ---------------------------------------------------------------------------------------------
+# --- comparisons --------------------------------------------------------------------------------------------
 
 
 def _compare(condition: Compare) -> Predicate:
@@ -157,7 +157,7 @@ def _in(condition: In) -> Predicate:
     return decide
 
 
-# --- functions -----------------------------------------------------------------------------------------------
+# --- functions ----------------------------------------------------------------------------------------------
 
 
 def _attribute_exists(condition: AttributeExists) -> Predicate:
@@ -207,7 +207,7 @@ def _has(value: Any, wanted: Any) -> bool:
     return kind is list and any(same(element, wanted) for element in value)
 
 
-# --- logic ---------------------------------------------------------------------------------------------------
+# --- logic --------------------------------------------------------------------------------------------------
 
 
 def _not(condition: Not) -> Predicate:

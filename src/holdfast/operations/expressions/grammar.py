@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from holdfast.limits import EXPRESSION_BYTES_MAX
+from holdfast.core.limits import EXPRESSION_BYTES_MAX
 from holdfast.operations.expressions.nodes import Condition, Path
 from holdfast.operations.expressions.reader import Reader, Step
 from holdfast.operations.expressions.refusal import refusal
@@ -101,7 +101,7 @@ def _check_size(text: str, details: dict[str, object]) -> None:
         raise refusal("Expression size has exceeded the maximum allowed size", **details)
 
 
-# --- conditions ----------------------------------------------------------------------------------------------
+# --- conditions ---------------------------------------------------------------------------------------------
 
 
 def _condition(reader: Reader) -> None:
@@ -216,7 +216,7 @@ def _reduce(reader: Reader, waiting: list[str | int], precedence: int) -> bool:
     return False
 
 
-# --- updates -------------------------------------------------------------------------------------------------
+# --- updates ------------------------------------------------------------------------------------------------
 
 
 def _sections(reader: Reader) -> list[ActionTemplate]:

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions.nodes import (
     And,
     AttributeExists,
@@ -107,7 +107,8 @@ def _only_attribute(operands: tuple[object, ...]) -> str:
         if isinstance(operand, Path):
             if found:
                 raise InvalidRequest(
-                    "Invalid condition in KeyConditionExpression: Multiple attribute names used in one condition"
+                    "Invalid condition in KeyConditionExpression: Multiple attribute names used in one "
+                    "condition"
                 )
             if operand.steps:
                 raise InvalidRequest("KeyConditionExpressions cannot have conditions on nested attributes")

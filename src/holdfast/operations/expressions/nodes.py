@@ -21,7 +21,7 @@ class Node(msgspec.Struct, frozen=True):
     """What all of them share: they are values, equal when their parts are."""
 
 
-# --- operands ------------------------------------------------------------------------------------------------
+# --- operands -----------------------------------------------------------------------------------------------
 
 
 class Path(Node, frozen=True):
@@ -55,7 +55,7 @@ class Size(Node, frozen=True):
 Operand: TypeAlias = Path | Literal | Size
 
 
-# --- conditions ----------------------------------------------------------------------------------------------
+# --- conditions ---------------------------------------------------------------------------------------------
 
 
 class Compare(Node, frozen=True):
@@ -129,7 +129,7 @@ Condition: TypeAlias = (
 )
 
 
-# --- updates -------------------------------------------------------------------------------------------------
+# --- updates ------------------------------------------------------------------------------------------------
 
 
 class IfNotExists(Node, frozen=True):
@@ -194,6 +194,6 @@ class Update(Node, frozen=True):
         return (*self.sets, *self.removes, *self.adds, *self.deletes)
 
 
-# --- projections ---------------------------------------------------------------------------------------------
+# --- projections --------------------------------------------------------------------------------------------
 
 Projection: TypeAlias = tuple[Path, ...]

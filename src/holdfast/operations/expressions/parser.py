@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions.bind import bind_condition, bind_projection, bind_update
 from holdfast.operations.expressions.grammar import condition_template, projection_template, update_template
 from holdfast.operations.expressions.nodes import Condition, Projection, Update

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.expressions.refusal import Refused, refusal
 
@@ -29,7 +29,9 @@ def check_apart(
 
 
 class PathTree:
-    """Paths that do not meet. A branch leads from each next element on; a leaf is the path that ends there."""
+    """Paths that do not meet. A branch leads from each next element on; a leaf is the path that ends
+    there.
+    """
 
     __slots__ = ("_root",)
 

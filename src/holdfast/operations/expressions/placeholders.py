@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import ATTRIBUTE_NAME_BYTES_MAX, EXPRESSION_PLACEHOLDER_BYTES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import ATTRIBUTE_NAME_BYTES_MAX, EXPRESSION_PLACEHOLDER_BYTES_MAX
 from holdfast.operations.expressions.refusal import Refused, refusal
 from holdfast.operations.values import Value
 

@@ -109,7 +109,9 @@ class Reader:
             self.check_function(function, nested=True)
 
     def atom(self) -> int | None:
-        """A path, a value or a call; of a call the position is returned, to be checked when its role is known."""
+        """A path, a value or a call; of a call the position is returned, to be checked when its role is
+        known.
+        """
         calls: list[_Call] = []
         while True:
             parentheses = self.count_open() if calls else 0
@@ -131,7 +133,9 @@ class Reader:
         return call
 
     def _close_calls(self, calls: list[_Call], parentheses: int) -> int | None:
-        """After an argument: the next one follows, or calls end; the position of the outermost when it does."""
+        """After an argument: the next one follows, or calls end; the position of the outermost when it
+        does.
+        """
         while True:
             self.close_all(parentheses)
             call = calls[-1]
@@ -159,7 +163,9 @@ class Reader:
         self.steps.append(Step("value", token.text))
 
     def path(self) -> Path:
-        """A path as written: a name placeholder stands in it with its `#`, which no plain name can begin with."""
+        """A path as written: a name placeholder stands in it with its `#`, which no plain name can begin
+        with.
+        """
         root = self._identifier()
         steps: list[str | int] = []
         while True:

@@ -1,7 +1,8 @@
 """Nodes into text: the way back from what `parser.py` makes, for an engine that sends expressions elsewhere.
 
-One `Renderer` serves all the expressions of a request, since they share their names and values. Every attribute
-name and every value becomes a placeholder, so that no name can be a reserved word and no value needs quoting:
+One `Renderer` serves all the expressions of a request, since they share their names and values. Every
+attribute name and every value becomes a placeholder, so that no name can be a reserved word and no value
+needs quoting:
 
     renderer = Renderer()
     text = renderer.condition(node)            "#n0 = :v0 AND attribute_exists(#n1)"
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.key_conditions import KeyCondition, KeyTest
 from holdfast.operations.expressions.nodes import Condition, Path, Projection, Update

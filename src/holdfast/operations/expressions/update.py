@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
 from holdfast.operations.expressions.evaluate import MISSING, lookup
 from holdfast.operations.expressions.nodes import (
@@ -55,7 +55,7 @@ def updated_values(paths: tuple[Path, ...], item: Mapping[str, Value]) -> Item:
     return project(paths, item)
 
 
-# --- where ---------------------------------------------------------------------------------------------------
+# --- where --------------------------------------------------------------------------------------------------
 
 
 def _tree(update: Update) -> _Tree:
@@ -104,7 +104,7 @@ def _changed_list(changes: _Tree, value: list[Value], item: Item) -> list[Value]
     return [element for element in after if element is not MISSING]
 
 
-# --- what ----------------------------------------------------------------------------------------------------
+# --- what ---------------------------------------------------------------------------------------------------
 
 
 def _set(action: SetAction, value: Any, item: Item) -> Any:

@@ -9,7 +9,8 @@ import msgspec
 
 R_co = TypeVar("R_co", covariant=True)
 
-# None: as the bucket has it. "kms" and "s3" are SSE-KMS and SSE-S3; a local store encrypts by its cipher for both.
+# None: as the bucket has it. "kms" and "s3" are SSE-KMS and SSE-S3; a local store encrypts by its cipher for
+# both.
 Encryption = Literal["kms", "s3"]
 # How long a former version stays: where versions are wanted, and where they are there for legal holds alone.
 FORMER_VERSION_DAYS: Final = 30
@@ -37,7 +38,8 @@ class BucketDefinition(msgspec.Struct, frozen=True, kw_only=True):
     lifecycle: tuple[LifecycleRule, ...] = ()
     # Objects may be put under a legal hold. On S3 that is Object Lock, which needs versions.
     holds: bool = False
-    # What is overwritten or deleted past Holdfast stays for a while, on S3; a folder keeps no former versions.
+    # What is overwritten or deleted past Holdfast stays for a while, on S3; a folder keeps no former
+    # versions.
     versions: bool = False
 
     @property
@@ -60,7 +62,9 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing tells; `bytes` as stored, which with encryption at rest may be more than the object's."""
+    """What a listing tells; `bytes` as stored, which with encryption at rest may be more than the
+    object's.
+    """
 
     key: str
     bytes: int
@@ -90,13 +94,15 @@ class DescribeBucket(Operation[BucketDefinition], frozen=True):
 
 
 class SweepBucket(Operation[int], frozen=True):
-    """Removes what is past its lifecycle, and gives how many; what is held stays. S3 does so by itself, and gives 0."""
+    """Removes what is past its lifecycle, and gives how many; what is held stays. S3 does so by itself, and
+    gives 0.
+    """
 
     bucket: str
 
 
 class PutObject(Operation[ObjectInfo], frozen=True):
-    """`create_only` refuses a key that exists with `AlreadyThere`, and of two at once lets one through."""
+    """`create_only` refuses a key that exists with `AlreadyExists`, and of two at once lets one through."""
 
     bucket: str
     key: str
@@ -110,7 +116,9 @@ class PutObject(Operation[ObjectInfo], frozen=True):
 
 
 class AdoptedObject(msgspec.Struct, frozen=True, kw_only=True):
-    """The object under a key, whoever put it there: `is_adopted` if somebody had done so before, with whatever bytes."""
+    """The object under a key, whoever put it there: `is_adopted` if somebody had done so before, with
+    whatever bytes.
+    """
 
     info: ObjectInfo
     body: bytes
@@ -118,13 +126,17 @@ class AdoptedObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdoptObject(Operation[AdoptedObject], frozen=True):
-    """Puts an object that is not there; one that is there stays, and is given in place of that which was to be put."""
+    """Puts an object that is not there; one that is there stays, and is given in place of that which was to
+    be put.
+    """
 
     put: PutObject
 
 
 class GetObject(Operation[StoredObject], frozen=True):
-    """The body is checked against its hash: `ObjectDamaged` if it is not what was put. `NotFound` if there is none."""
+    """The body is checked against its hash: `ObjectDamaged` if it is not what was put. `NotFound` if there is
+    none.
+    """
 
     bucket: str
     key: str

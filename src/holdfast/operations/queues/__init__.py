@@ -1,7 +1,7 @@
 """The operations of a queues store, as frozen values. Standard and FIFO queues, as SQS has them.
 
-A definition names everything that matters to delivery. Messages are text with a few attributes; an engine neither
-reads nor changes them.
+A definition names everything that matters to delivery. Messages are text with a few attributes; an engine
+neither reads nor changes them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """`oldest_age_s` is the age of the oldest message that waits; None where there is none, or none can be told."""
+    """`oldest_age_s` is the age of the oldest message that waits; None where there is none, or none can be
+    told.
+    """
 
     definition: QueueDefinition
     visible: int
@@ -61,14 +63,18 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """`sequence` orders the messages of a FIFO queue. A duplicate within the window has the id of the first."""
+    """`sequence` orders the messages of a FIFO queue. A duplicate within the window has the id of the
+    first.
+    """
 
     id: str
     sequence: int | None = None
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
-    """A message received: nobody else sees it until it is deleted, released, or its visibility time is over."""
+    """A message received: nobody else sees it until it is deleted, released, or its visibility time is
+    over.
+    """
 
     id: str
     receipt: str
@@ -84,7 +90,9 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreateQueue(Operation[None], frozen=True):
-    """Makes the queue; one that is there with the same definition is left alone, with another it is refused."""
+    """Makes the queue; one that is there with the same definition is left alone, with another it is
+    refused.
+    """
 
     definition: QueueDefinition
 
@@ -112,7 +120,9 @@ class DescribeQueue(Operation[QueueDescription], frozen=True):
 
 
 class SendMessages(Operation[tuple[Sent, ...]], frozen=True):
-    """Up to ten, in this order. Embedded, all or none; at SQS each on its own, and `SendIncomplete` says which."""
+    """Up to ten, in this order. Embedded, all or none; at SQS each on its own, and `SendIncomplete` says
+    which.
+    """
 
     queue: str
     messages: tuple[Outgoing, ...]
@@ -128,7 +138,9 @@ class ReceiveMessages(Operation[tuple[Incoming, ...]], frozen=True):
 
 
 class DeleteMessages(Operation[None], frozen=True):
-    """Done with them. A receipt that another receive has replaced raises `ReceiptLost`; the others are deleted."""
+    """Done with them. A receipt that another receive has replaced raises `ReceiptLost`; the others are
+    deleted.
+    """
 
     queue: str
     receipts: tuple[str, ...]

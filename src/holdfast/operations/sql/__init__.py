@@ -1,4 +1,6 @@
-"""The operations of a SQL store, as frozen values: one statement each, with its parameters apart from its text."""
+"""The operations of a SQL store, as frozen values: one statement each, with its parameters apart from its
+text.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ import msgspec
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """One statement of PostgreSQL. `parameters` fill its `%(name)s`; nothing of a caller's is ever in the text.
+    """One statement of PostgreSQL. `parameters` fill its `%(name)s`; nothing of a caller's is ever in the
+    text.
 
-    What the engine may do with it when a connection is lost follows from the rest: a read is asked again; a write is
-    only where it says that a repeat changes nothing more (`repeatable`).
+    What the engine may do with it when a connection is lost follows from the rest: a read is asked again; a
+    write is only where it says that a repeat changes nothing more (`repeatable`).
     """
 
     text: str

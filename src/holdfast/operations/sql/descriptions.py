@@ -6,7 +6,9 @@ import msgspec
 
 
 class SchemaState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a schema is. `pending` are the revisions that it lacks, oldest first, each with what it is for."""
+    """How far a schema is. `pending` are the revisions that it lacks, oldest first, each with what it is
+    for.
+    """
 
     schema: str
     current: str | None
@@ -17,7 +19,8 @@ class SchemaState(msgspec.Struct, frozen=True, kw_only=True):
 class ResultColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column that a statement gives, as the server tells it without running the statement.
 
-    `type` is PostgreSQL's short name, as `timestamptz`; `is_nullable` is None where it is no plain column of a table.
+    `type` is PostgreSQL's short name, as `timestamptz`; `is_nullable` is None where it is no plain column of
+    a table.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""BatchWriteItem: up to 25 puts and deletes without conditions. Each stands alone; together they save trips."""
+"""BatchWriteItem: up to 25 puts and deletes without conditions. Each stands alone; together they save
+trips.
+"""
 
 from __future__ import annotations
 

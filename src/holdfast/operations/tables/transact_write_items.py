@@ -34,7 +34,9 @@ class TransactWriteItemsResult(msgspec.Struct, frozen=True):
 
 class TransactWriteItems(ItemOperation[TransactWriteItemsResult], frozen=True):
     """`token` makes a repeat within ten minutes a success without a second effect; `fingerprint` is what the
-    repeat must equal, made from the actions where it is not given: one token with different contents is refused."""
+    repeat must equal, made from the actions where it is not given: one token with different contents is
+    refused.
+    """
 
     actions: tuple[TransactWrite, ...]
     token: str | None = None

@@ -1,12 +1,12 @@
-"""Workers: a component's consumers and schedules, run until they are told to stop.
+"""Workers: run a component's consumers and schedules until they are stopped.
 
-`work` starts them all → `consuming` takes messages off a queue and keeps each group in order → `handling` does one
-message: hidden while it is worked on, deleted after success, given back after a failure. `scheduling` does what is
-due again and again.
+`worker` starts them all → `consumer` receives messages from a queue and keeps each group in order →
+`in_flight_message` handles one message: hidden while it is handled, deleted after success, released after a
+failure. `scheduler` runs recurring tasks.
 """
 
 from __future__ import annotations
 
-from holdfast.runtime.workers.working import RECEIVE_WAIT_S, WORK_GRACE_S, Work, work
+from holdfast.runtime.workers.worker import RECEIVE_WAIT_S, WORKER_GRACE_S, WorkerGroup, run_worker
 
-__all__ = ["RECEIVE_WAIT_S", "WORK_GRACE_S", "Work", "work"]
+__all__ = ["RECEIVE_WAIT_S", "WORKER_GRACE_S", "WorkerGroup", "run_worker"]

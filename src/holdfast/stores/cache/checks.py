@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.cache import (
     KEY_BYTES_MAX,
     LIFETIME_S_MAX,
@@ -21,7 +21,9 @@ COUNT_MAX: Final = 2**53
 
 
 def check(operation: Operation[object]) -> None:
-    """Refuses what no engine can do. Keys and values are not told: an id of a session is one, a token the other."""
+    """Refuses what no engine can do. Keys and values are not told: an id of a session is one, a token the
+    other.
+    """
     if isinstance(operation, Ping):
         return
     key: str = getattr(operation, "key", "")
@@ -30,11 +32,13 @@ def check(operation: Operation[object]) -> None:
     lifetime_s: float | None = getattr(operation, "lifetime_s", None)
     if lifetime_s is not None and not (math.isfinite(lifetime_s) and 0 < lifetime_s <= LIFETIME_S_MAX):
         raise InvalidRequest(
-            f"A lifetime in the cache is longer than 0 s and at most {LIFETIME_S_MAX:.0f} s, not {lifetime_s:g}."
+            f"A lifetime in the cache is longer than 0 s and at most {LIFETIME_S_MAX:.0f} s, not "
+            f"{lifetime_s:g}."
         )
     if isinstance(operation, PutValue) and len(operation.value) > VALUE_BYTES_MAX:
         raise InvalidRequest(
-            f"A value in the cache has at most {VALUE_BYTES_MAX:,} bytes, and this one has {len(operation.value):,}: "
+            f"A value in the cache has at most {VALUE_BYTES_MAX:,} bytes, and this one has "
+            f"{len(operation.value):,}: "
             "keep it elsewhere, and its place here."
         )
     if isinstance(operation, Increment) and not 1 <= operation.by <= COUNT_MAX:

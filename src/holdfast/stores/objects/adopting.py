@@ -1,4 +1,6 @@
-"""An object is put, or that which is there already is taken in its place: the same for every engine, as two operations."""
+"""An object is put, or that which is there already is taken in its place: the same for every engine, as two
+operations.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import AlreadyThere, NotFound, RetryLater
+from holdfast.core.errors import AlreadyExists, NotFound, RetryLater
 from holdfast.operations.objects import AdoptedObject, GetObject, PutObject
 
 TURNS: Final = 3
@@ -19,7 +21,7 @@ async def adopted(run: Callable[[Any], Awaitable[Any]], put: PutObject) -> Adopt
         try:
             info = await run(msgspec.structs.replace(put, create_only=True))
             return AdoptedObject(info=info, body=put.body, is_adopted=False)
-        except AlreadyThere:
+        except AlreadyExists:
             pass
         try:
             there = await run(GetObject(put.bucket, put.key, pattern=put.pattern))
@@ -28,6 +30,7 @@ async def adopted(run: Callable[[Any], Awaitable[Any]], put: PutObject) -> Adopt
             # Deleted in between.
             continue
     raise RetryLater(
-        f"{put.key} in {put.bucket} was there when it was to be put and gone when it was to be read, {TURNS} times: "
+        f"{put.key} in {put.bucket} was there when it was to be put and gone when it was to be read, {TURNS} "
+        "times: "
         "try again later."
     )

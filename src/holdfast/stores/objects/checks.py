@@ -1,6 +1,7 @@
 """What every engine asks of a request, so that what works on one works on the others.
 
-The limits are S3's; the keys it takes and others would not (steps that are empty, `.` or `..`) are refused here too.
+The limits are S3's; the keys it takes and others would not (steps that are empty, `.` or `..`) are refused
+here too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.objects import (
     AdoptObject,
     BucketDefinition,
@@ -75,7 +76,8 @@ def check_key(key: str) -> None:
         raise InvalidRequest(f"A key has 1 to {KEY_BYTES_MAX} bytes, and {key[:40]!r}… has {size}.")
     if any(step in ("", ".", "..") for step in key.split("/")) or not key.isprintable():
         raise InvalidRequest(
-            f"{key!r} is no key: it must not begin or end with '/', have an empty step, '.' or '..' in it, or characters "
+            f"{key!r} is no key: it must not begin or end with '/', have an empty step, '.' or '..' in it, "
+            "or characters "
             "that do not print. Percent-encode what comes from outside."
         )
 
@@ -94,11 +96,13 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
     for name, value in metadata.items():
         if not _METADATA_NAME.fullmatch(name) or name == DIGEST:
             raise InvalidRequest(
-                f"Metadata cannot be called {name!r}: use lower-case letters, digits and hyphens, and not {DIGEST!r}."
+                f"Metadata cannot be called {name!r}: use lower-case letters, digits and hyphens, and not "
+                f"{DIGEST!r}."
             )
         if not _HEADER_TEXT.fullmatch(value) or value != value.strip():
             raise InvalidRequest(
-                f"The metadata {name} is {value!r}: it travels as a header, in printable ASCII without spaces around it."
+                f"The metadata {name} is {value!r}: it travels as a header, in printable ASCII without "
+                "spaces around it."
             )
     if sum(len(name) + len(value) for name, value in metadata.items()) > METADATA_BYTES_MAX:
         raise InvalidRequest(f"Metadata has at most {METADATA_BYTES_MAX} bytes: put the rest into the body.")

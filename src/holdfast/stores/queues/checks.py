@@ -1,7 +1,7 @@
 """What can be said of a request without looking at a queue: names, sizes, characters, bounds. SQS's rules.
 
-Both engines call `check` before anything else, and `check_messages` once they know whether the queue is FIFO, so that
-the same request is refused with the same words wherever it goes. Pure.
+Both engines call `check` before anything else, and `check_messages` once they know whether the queue is FIFO,
+so that the same request is refused with the same words wherever it goes. Pure.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import (
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import (
     MESSAGE_ATTRIBUTE_NAME_CHARS_MAX,
     MESSAGE_ATTRIBUTES_MAX,
     MESSAGE_BYTES_MAX,
@@ -60,7 +60,8 @@ def check_messages(messages: Sequence[Outgoing], definition: QueueDefinition) ->
             _check_fifo(message, definition)
         elif message.group is not None or message.deduplication is not None:
             raise InvalidRequest(
-                f"The queue {definition.name} is not FIFO: a message has neither a group nor a deduplication id there."
+                f"The queue {definition.name} is not FIFO: a message has neither a group nor a deduplication "
+                "id there."
             )
 
 
@@ -104,14 +105,16 @@ def _dead_letters(definition: QueueDefinition, dead: str) -> None:
         raise InvalidRequest(f"The queue {dead} cannot be its own dead-letter queue.")
     if dead.endswith(FIFO_ENDING) != definition.fifo:
         raise InvalidRequest(
-            f"The dead-letter queue of {definition.name} must be of its kind: {'FIFO' if definition.fifo else 'standard'}."
+            f"The dead-letter queue of {definition.name} must be of its kind: "
+            f"{'FIFO' if definition.fifo else 'standard'}."
         )
 
 
 def _name(name: str) -> None:
     if not _is_text(name) or not NAME.fullmatch(name) or len(name) > QUEUE_NAME_CHARS_MAX:
         raise InvalidRequest(
-            f"{name!r} cannot be the name of a queue: it has 1 to {QUEUE_NAME_CHARS_MAX} letters, digits, hyphens and "
+            f"{name!r} cannot be the name of a queue: it has 1 to {QUEUE_NAME_CHARS_MAX} letters, digits, "
+            "hyphens and "
             f"underscores, and may end in {FIFO_ENDING}."
         )
 
@@ -131,7 +134,8 @@ def _send(operation: ops.SendMessages) -> None:
     size = sum(map(message_bytes, operation.messages))
     if size > MESSAGE_BYTES_MAX:
         raise InvalidRequest(
-            f"{size:,} bytes are too many: a message with its attributes, and a batch, has up to {MESSAGE_BYTES_MAX:,}. "
+            f"{size:,} bytes are too many: a message with its attributes, and a batch, has up to "
+            f"{MESSAGE_BYTES_MAX:,}. "
             "Keep large content in an object and send its key."
         )
 
@@ -149,7 +153,8 @@ def _message(message: Outgoing) -> None:
     for what, token in (("group", message.group), ("deduplication id", message.deduplication)):
         if token is not None and not (_is_text(token) and TOKEN.fullmatch(token)):
             raise InvalidRequest(
-                f"{token!r} cannot be a {what}: it has 1 to {MESSAGE_TOKEN_CHARS_MAX} letters, digits and signs of "
+                f"{token!r} cannot be a {what}: it has 1 to {MESSAGE_TOKEN_CHARS_MAX} letters, digits and "
+                "signs of "
                 "ASCII, without spaces. Take a hash of what is longer."
             )
     if message.delay_s is not None:
@@ -169,12 +174,13 @@ def _text(what: str, text: str) -> None:
         raise InvalidRequest(f"{what.capitalize()} must be text, and not empty.")
     if found := UNPRINTABLE.search(text):
         raise InvalidRequest(
-            f"{what.capitalize()} has the character U+{ord(found[0]):04X}, which XML and so SQS cannot carry: "
+            f"{what.capitalize()} has the character U+{ord(found[0]):04X}, which XML and so SQS cannot "
+            "carry: "
             "encode it, as JSON does with \\u."
         )
 
 
-# --- receiving and what follows ------------------------------------------------------------------------------
+# --- receiving and what follows -----------------------------------------------------------------------------
 
 
 def _receive(operation: ops.ReceiveMessages) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 
 def require(*packages: str) -> None:
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise SettingsError(
-            f"A SQL store needs {' and '.join(missing)}, which this installation does not have: pip install '.[sql]' in "
+            f"A SQL store needs {' and '.join(missing)}, which this installation does not have: pip install "
+            "'.[sql]' in "
             "the clone of Holdfast, or make setup"
         )

@@ -1,4 +1,6 @@
-"""The port of a SQL store: it runs statements, alone or several in one transaction, and hears what is announced."""
+"""The port of a SQL store: it runs statements, alone or several in one transaction, and hears what is
+announced.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class SqlTransaction(Protocol):
 
 
 class SqlNotices(Protocol):
-    """What is announced on one channel (LISTEN). A notice may be lost with a connection: keep a poll beside it."""
+    """What is announced on one channel (LISTEN). A notice may be lost with a connection: keep a poll beside
+    it.
+    """
 
     async def wait(self, timeout_s: float) -> str | None:
         """The payload of the next notice, or None when the time is over."""
@@ -45,9 +49,11 @@ class Sql(Protocol):
         dry_run: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> list[str]:
-        """Brings a schema to the newest of its migrations; gives what was done, or with `dry_run` the SQL of it.
+        """Brings a schema to the newest of its migrations; gives what was done, or with `dry_run` the SQL of
+        it.
 
-        `progress` is told which revision is done, how many are, and how many there will be, on a thread of the engine's.
+        `progress` is told which revision is done, how many are, and how many there will be, on a thread of
+        the engine's.
         """
         ...
 

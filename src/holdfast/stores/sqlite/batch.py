@@ -65,7 +65,9 @@ class Batch:
         self._connection.execute("RELEASE unit")
 
     def _run_bare(self, work: Work[T], receipt: Receipt[T]) -> None:
-        """For a unit that refuses before it writes: then there is nothing to undo, and no savepoint to pay for."""
+        """For a unit that refuses before it writes: then there is nothing to undo, and no savepoint to pay
+        for.
+        """
         changes_before = self._connection.total_changes()
         try:
             receipt.keep(work(self._connection), None)

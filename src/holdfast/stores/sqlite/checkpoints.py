@@ -3,8 +3,9 @@
 SQLite would do it inside COMMIT, where submitters and other processes wait. The committer calls `run_if_due`
 between transactions instead, and `empty` when it has had nothing to do for a moment.
 
-A log that was put into the file still holds the former pages, and on them what was deleted since. Emptying cuts it to
-nothing. So what is deleted is in no file a moment after the last write, and soon even if the writes never pause.
+A log that was put into the file still holds the former pages, and on them what was deleted since. Emptying
+cuts it to nothing. So what is deleted is in no file a moment after the last write, and soon even if the
+writes never pause.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from time import perf_counter
 
 import apsw
 
-from holdfast.errors import StoreBusy
+from holdfast.core.errors import StoreBusy
 from holdfast.stores.sqlite.connections import Tuning
 from holdfast.stores.sqlite.turn import Turn
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from holdfast.errors import Defect, StoreClosed, StoreFileError
+from holdfast.core.errors import InternalError, StoreClosed, StoreFileError
 from holdfast.stores.sqlite.batch import Batch, Work
 from holdfast.stores.sqlite.checkpoints import Checkpoints
 from holdfast.stores.sqlite.connections import Tuning
@@ -91,7 +91,7 @@ class GroupCommitter:
 
     def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
         if threading.get_ident() == self._thread_id:
-            raise Defect(NESTED)
+            raise InternalError(NESTED)
         receipt: Receipt[T] = Receipt()
         with self._gate:
             if self._refusal:
@@ -103,7 +103,7 @@ class GroupCommitter:
 
     def batch(self) -> Batch:
         if self._batch is None or threading.get_ident() != self._thread_id:
-            raise Defect(NOT_IN_A_UNIT)
+            raise InternalError(NOT_IN_A_UNIT)
         return self._batch
 
     def close(self) -> None:
@@ -138,8 +138,8 @@ class GroupCommitter:
         return True
 
     def _sleep_until_queued(self, wanted: int, timeout_s: float) -> None:
-        # A submitter appends and then looks at `_wanted`; this side sets `_wanted` and then looks at the queue.
-        # One of the two always notices, so a submitter rings only when somebody waits for it.
+        # A submitter appends and then looks at `_wanted`; this side sets `_wanted` and then looks at the
+        # queue. One of the two always notices, so a submitter rings only when somebody waits for it.
         self._bell.acquire(blocking=False)
         self._wanted = wanted
         if len(self._queue) < wanted and not self._refusal:
@@ -190,7 +190,8 @@ class GroupCommitter:
             found = None
         if found != self._identity:
             raise StoreFileError(
-                f"{self._path} was deleted, moved or replaced while it was open, so nothing more can be kept in it. "
+                f"{self._path} was deleted, moved or replaced while it was open, so nothing more can be kept "
+                "in it. "
                 "Put it back and restart, or restart with another path."
             )
 

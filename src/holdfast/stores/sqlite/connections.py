@@ -7,7 +7,7 @@ from typing import Literal
 
 import apsw
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 MEMORY = ":memory:"
 SQLITE_MIN = (3, 51, 3)
@@ -26,7 +26,8 @@ class Tuning:
     synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"
     busy_ms_max: int = 5000
     checkpoint_pages: int = 1000
-    # The log keeps what was deleted until it is emptied: after so long without a write, and after so long in any case.
+    # The log keeps what was deleted until it is emptied: after so long without a write, and after so long in
+    # any case.
     log_quiet_s: float = 1.0
     log_s_max: float = 60.0
     turn_ms_max: float = 10.0
@@ -73,7 +74,9 @@ def open_reader(path: str, tuning: Tuning) -> apsw.Connection:
 
 
 def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:
-    """The last connection to close puts the log into the file and deletes it. One that only looks must not."""
+    """The last connection to close puts the log into the file and deletes it. One that only looks must
+    not.
+    """
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep))
 
 

@@ -1,8 +1,8 @@
 """A database file, or one in memory: the face of this floor for the stores above.
 
-`Database.open` refuses what it cannot vouch for, before it changes anything: an SQLite that is too old, a path
-that cannot be used, a file that is foreign, damaged or too new. Then it migrates an older file and starts the
-committer.
+`Database.open` refuses what it cannot vouch for, before it changes anything: an SQLite that is too old, a
+path that cannot be used, a file that is foreign, damaged or too new. Then it migrates an older file and
+starts the committer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.errors import SettingsError, StoreBusy, StoreFileError
+from holdfast.core.errors import SettingsError, StoreBusy, StoreFileError
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
@@ -62,7 +62,9 @@ class Database:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], schema: Schema, tuning: Tuning = DEFAULTS) -> Database:
-        """Opens a file, making it if there is none, or with ":memory:" a database that ends when it is closed."""
+        """Opens a file, making it if there is none, or with ":memory:" a database that ends when it is
+        closed.
+        """
         require_sqlite(apsw.sqlite_lib_version())
         if os.fspath(path) == MEMORY:
             return cls._open_in_memory(schema, tuning)
@@ -102,9 +104,9 @@ class Database:
     def compact(self, *, rewrite: bool = True) -> bool:
         """Empties the write-ahead log into the file; False where readers or writers kept it from it.
 
-        With `rewrite` the file is written anew first, so that nothing is left of what was deleted: SQLite moves rows
-        between pages and leaves copies in the unused part of a page, which `secure_delete` does not reach. Writers
-        wait for that long, in their turn; the disk needs room for the file once more.
+        With `rewrite` the file is written anew first, so that nothing is left of what was deleted: SQLite
+        moves rows between pages and leaves copies in the unused part of a page, which `secure_delete` does
+        not reach. Writers wait for that long, in their turn; the disk needs room for the file once more.
         """
         if self.path == MEMORY:
             return True
@@ -125,7 +127,9 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Finishes what was accepted, then refuses everything. Again, or in a forked child, it does nothing."""
+        """Finishes what was accepted, then refuses everything. Again, or in a forked child, it does
+        nothing.
+        """
         if self not in _open or os.getpid() != self._process:
             return
         _open.discard(self)

@@ -1,17 +1,18 @@
 """Every error of the driver becomes one of ours here, named after what the caller can do about it.
 
 `mapped` is used at each edge where SQL runs: reads, units of work, commits, opening. What is not in the table
-below (a wrong statement, a constraint, a misuse) can only come from a mistake of ours, and is a `Defect`.
+below (a wrong statement, a constraint, a misuse) can only come from a mistake of ours, and is an
+`InternalError`.
 """
 
 from __future__ import annotations
 
 import apsw
 
-from holdfast.errors import (
-    Defect,
+from holdfast.core.errors import (
     HoldfastError,
-    RowsGone,
+    InternalError,
+    RowsDropped,
     SettingsError,
     StoreBusy,
     StoreClosed,
@@ -31,7 +32,8 @@ _KINDS: dict[type[apsw.Error], tuple[type[HoldfastError], str]] = {
     ),
     apsw.NotADBError: (
         StoreFileError,
-        "{path} is not a Holdfast file, or is damaged ({reason}). It was left as it is: restore a backup, or choose another path.",
+        "{path} is not a Holdfast file, or is damaged ({reason}). It was left as it is: restore a backup, or "
+        "choose another path.",
     ),
     apsw.FormatError: (StoreFileError, "{path} is in a format this SQLite cannot read ({reason})."),
     apsw.FullError: (StoreFull, "No room left on the disk of {path}: nothing was kept. Free some space."),
@@ -56,7 +58,10 @@ def mapped(error: BaseException, path: str) -> BaseException:
         return error
     # Told as a wrong statement, or as a schema that changed while the statement was being prepared anew.
     gone = isinstance(error, apsw.SQLError | apsw.SchemaChangeError) and "no such table" in str(error)
-    refused = (RowsGone if gone else Defect, "SQLite refused a statement of ours on {path}: {reason}")
+    refused = (
+        RowsDropped if gone else InternalError,
+        "SQLite refused a statement of ours on {path}: {reason}",
+    )
     kind, text = refused if gone else _KINDS.get(type(error), refused)
     ours = kind(text.format(path=path, reason=error))
     ours.__cause__ = error
@@ -64,7 +69,9 @@ def mapped(error: BaseException, path: str) -> BaseException:
 
 
 def mapped_for_all(error: BaseException, path: str) -> HoldfastError:
-    """For each submitter of a transaction that failed as a whole: an error of its own, with the same cause."""
+    """For each submitter of a transaction that failed as a whole: an error of its own, with the same
+    cause.
+    """
     if isinstance(error, apsw.Error):
         ours = mapped(error, path)
     elif isinstance(error, (StoreBusy, StoreFileError)):

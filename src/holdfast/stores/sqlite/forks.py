@@ -1,8 +1,8 @@
 """What a forked child must not touch.
 
 SQLite connections and file locks do not survive a fork: a child that used its parent's could damage the file.
-Whoever holds such things registers here; in a child `after_fork_in_child` is called on it, so that its next use
-says so instead. This costs nothing at the uses themselves.
+Whoever holds such things registers here; in a child `after_fork_in_child` is called on it, so that its next
+use says so instead. This costs nothing at the uses themselves.
 
 Opening the same file anew in the child is no way out: SQLite's memory of the parent's locks was copied with
 everything else, and it would not take them again.
@@ -17,10 +17,11 @@ from typing import Protocol
 
 import apsw
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 FORKED = (
-    "{path} was opened before this process was forked, and cannot be used here. Open it after the fork, or start "
+    "{path} was opened before this process was forked, and cannot be used here. Open it after the fork, or "
+    "start "
     "the process in another way ('spawn', 'forkserver')."
 )
 

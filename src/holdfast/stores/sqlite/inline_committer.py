@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.errors import Defect, StoreClosed
+from holdfast.core.errors import InternalError, StoreClosed
 from holdfast.stores.sqlite.batch import Batch, Work
 from holdfast.stores.sqlite.committer import NESTED, NOT_IN_A_UNIT
 from holdfast.stores.sqlite.forks import FORKED
@@ -33,7 +33,7 @@ class InlineCommitter:
         receipt: Receipt[T] = Receipt()
         with self._lock:
             if self._batch is not None:
-                raise Defect(NESTED)
+                raise InternalError(NESTED)
             if self._refusal:
                 raise StoreClosed(self._refusal)
             self._commit(work, receipt)
@@ -42,7 +42,7 @@ class InlineCommitter:
     def batch(self) -> Batch:
         with self._lock:
             if self._batch is None:
-                raise Defect(NOT_IN_A_UNIT)
+                raise InternalError(NOT_IN_A_UNIT)
             return self._batch
 
     def close(self) -> None:

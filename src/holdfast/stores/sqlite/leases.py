@@ -1,11 +1,11 @@
 """Background work in one process at a time: whoever holds the lease in the file does it.
 
-A holder renews its lease before it runs out; one that was killed does not, and after a while another process takes
-over. Because a holder may be slow rather than dead, each lease carries a token that only grows: a unit of work
-calls `require` first and is refused once somebody else has taken over.
+A holder renews its lease before it runs out; one that was killed does not, and after a while another process
+takes over. Because a holder may be slow rather than dead, each lease carries a token that only grows: a unit
+of work calls `require` first and is refused once somebody else has taken over.
 
-A lease that ends later than one taken now is of a holder whose clock was ahead: it is free as well, or its work
-would rest until the clock caught up.
+A lease that ends later than one taken now is of a holder whose clock was ahead: it is free as well, or its
+work would rest until the clock caught up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import apsw
 
-from holdfast.errors import LeaseLost
+from holdfast.core.errors import LeaseLost
 from holdfast.stores.sqlite.database import Database
 
 # For the first migration of a store that uses leases.

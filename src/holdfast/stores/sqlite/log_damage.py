@@ -1,4 +1,5 @@
-"""Damage in the write-ahead log, found when a file is opened: before anything is built on what SQLite made of it.
+"""Damage in the write-ahead log, found when a file is opened: before anything is built on what SQLite made of
+it.
 
 After a crash SQLite takes the log up to the first frame whose checksum is wrong and forgets the rest. That is
 right for a transaction that was being written when the power failed: nobody was told that it was kept. If a
@@ -22,13 +23,13 @@ from typing import NamedTuple
 
 import apsw
 
-from holdfast.errors import StoreFileError
+from holdfast.core.errors import StoreFileError
 
 WAL_SUFFIX = "-wal"
 
 # SQLite's file format: magic, version, page size, checkpoint count, salts and the checksum of these; then for
-# each frame page number, pages of the database, salts and checksum, and the page. All big-endian, but the words
-# that checksums add up are in the order that the magic says.
+# each frame page number, pages of the database, salts and checksum, and the page. All big-endian, but the
+# words that checksums add up are in the order that the magic says.
 _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _HEADER_SUMMED_BYTES, _FRAME_SUMMED_BYTES = 24, 8
@@ -45,13 +46,16 @@ def refuse_lost_database(path: str) -> None:
     log = path + WAL_SUFFIX
     if _size(log) and not _size(path):
         raise StoreFileError(
-            f"{path} is empty or missing, but its write-ahead log {log} is there: the file was moved, cut off or "
+            f"{path} is empty or missing, but its write-ahead log {log} is there: the file was moved, cut "
+            "off or "
             f"deleted. Nothing was changed: put it back, restore a backup, or move {log} away to begin anew."
         )
 
 
 def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
-    """To be called after a first read, in WAL mode. Others may have the file open, and may even be writing."""
+    """To be called after a first read, in WAL mode. Others may have the file open, and may even be
+    writing.
+    """
     log = path + WAL_SUFFIX
     if _size(log) <= _HEADER.size:
         return
@@ -64,8 +68,10 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
         if not _Log(file.fileno(), page_bytes).is_damaged_behind(valid):
             return
     raise StoreFileError(
-        f"The write-ahead log {log} is damaged behind frame {valid}, and acknowledged transactions lie behind the "
-        "damage. Nothing was changed: restore a backup, or open copies of the file and its log with the sqlite3 "
+        f"The write-ahead log {log} is damaged behind frame {valid}, and acknowledged transactions lie "
+        "behind the "
+        "damage. Nothing was changed: restore a backup, or open copies of the file and its log with the "
+        "sqlite3 "
         "shell to keep what lies before it."
     )
 
@@ -99,8 +105,8 @@ class _Log:
         commits = (number for number in range(valid + 1, self._count + 1) if self._is_commit(number))
         if len(list(islice(commits, _TORN_MAX + 1))) <= _TORN_MAX:
             return False
-        # What SQLite could have read and did not is no damage: the log is about to begin anew, all of it being
-        # in the file, or somebody has just written.
+        # What SQLite could have read and did not is no damage: the log is about to begin anew, all of it
+        # being in the file, or somebody has just written.
         return not self._goes_on_behind(valid) and self._is_chained_behind(valid)
 
     def _is_commit(self, number: int) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import apsw
 
-from holdfast.errors import StoreClosed
+from holdfast.core.errors import StoreClosed
 from holdfast.stores.sqlite.connections import Tuning, open_reader
 from holdfast.stores.sqlite.failures import mapped
 from holdfast.stores.sqlite.forks import FORKED

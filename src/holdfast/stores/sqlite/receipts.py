@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 
 class Receipt(Generic[T]):
-    """Giving up waiting (a timeout, a cancelled task) does not take the work back: it may yet be committed."""
+    """Giving up waiting (a timeout, a cancelled task) does not take the work back: it may yet be
+    committed.
+    """
 
     __slots__ = ("_done", "_error", "_latch", "_sleepers", "_value")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import apsw
 
-from holdfast.errors import Defect, StoreFileError
+from holdfast.core.errors import InternalError, StoreFileError
 
 # Whose file it is, its version and how many tables it has. One statement, so that all are of one moment.
 _IDENTITY = """
@@ -37,7 +37,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         if [step.version for step in self.migrations] != list(range(1, self.version + 1)) or not self.version:
-            raise Defect("migrations must be numbered 1, 2, 3 … without a gap")
+            raise InternalError("migrations must be numbered 1, 2, 3 … without a gap")
 
     @property
     def version(self) -> int:
@@ -82,7 +82,8 @@ def check_version(connection: apsw.Connection, version: int, path: str) -> None:
     found = connection.execute("PRAGMA user_version").get
     if found != version:
         raise StoreFileError(
-            f"{path} was changed to schema {found} by another Holdfast while this one ({version}) had it open. "
+            f"{path} was changed to schema {found} by another Holdfast while this one ({version}) had it "
+            "open. "
             "Restart this process with the newer version."
         )
 

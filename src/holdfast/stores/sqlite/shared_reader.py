@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.errors import StoreClosed
+from holdfast.core.errors import StoreClosed
 from holdfast.stores.sqlite.forks import FORKED
 from holdfast.stores.sqlite.readers import Reader, Reading, Snapshot
 

@@ -1,8 +1,8 @@
 """The fair turn between processes that write the same file, taken before BEGIN IMMEDIATE.
 
-SQLite lets whoever asks at the right moment have the write lock, and a busy process asks more often: it can keep
-another out for good. Here two file locks make a turnstile: one waits for the turn while holding the place next
-to it, so that a process which has just given the turn back cannot overtake the one that is next.
+SQLite lets whoever asks at the right moment have the write lock, and a busy process asks more often: it can
+keep another out for good. Here two file locks make a turnstile: one waits for the turn while holding the
+place next to it, so that a process which has just given the turn back cannot overtake the one that is next.
 
     place (file-next) ──▶ turn (file-turn) ──▶ give the place free ──▶ write ──▶ give the turn free
 
@@ -18,7 +18,7 @@ from types import TracebackType
 
 import apsw
 
-from holdfast.errors import SettingsError, StoreBusy
+from holdfast.core.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
 
 TURN_SUFFIX = "-turn"

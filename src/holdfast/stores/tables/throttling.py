@@ -1,7 +1,8 @@
 """How often a request was throttled on its way, told by an engine to whoever listens.
 
-An engine waits a throttled attempt out and tries again, so that its caller sees nothing of it. `Stores` listens
-while a request runs, and writes down what it heard (`Usage.throttle_events`, `Usage.throttled_requests`).
+An engine waits a throttled attempt out and tries again, so that its caller sees nothing of it. `Stores`
+listens while a request runs, and writes down what it heard (`Usage.throttle_events`,
+`Usage.throttled_requests`).
 """
 
 from __future__ import annotations

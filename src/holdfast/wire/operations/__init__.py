@@ -1,8 +1,8 @@
 """One file per DynamoDB operation, named as the operation is: its shape, `decode` and `encode`.
 
 `CODECS` is the table of all of them, by what the header X-Amz-Target says. What is not here is answered with
-UnknownOperationException: as the service does, without a word, or with a sentence where the service has it and
-we do not.
+UnknownOperationException: as the service does, without a word, or with a sentence where the service has it
+and we do not.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import BATCH_READS_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import BATCH_READS_MAX
 from holdfast.operations.tables import BatchGetItem, BatchGetItemResult, KeysOfTable
 from holdfast.operations.values import Item
 from holdfast.wire import capacity

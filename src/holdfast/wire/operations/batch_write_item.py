@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import BATCH_WRITES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import BATCH_WRITES_MAX
 from holdfast.operations.tables import BatchWrite, BatchWriteItem, BatchWriteItemResult, Delete, Put
 from holdfast.wire import capacity
 from holdfast.wire.shapes import Answer, Request, item, list_of, map_of, name_of_table, structure

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX, PROJECTED_ATTRIBUTES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX, PROJECTED_ATTRIBUTES_MAX
 from holdfast.operations.tables import CreateTable, TableDefinition, TableDescription, Throughput
 from holdfast.wire import definitions
 from holdfast.wire.arns import Place

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import STREAM_SHARDS_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import STREAM_SHARDS_MAX
 from holdfast.operations.tables import DescribeStream, Shard, StreamDescription
 from holdfast.wire import definitions, streams
 from holdfast.wire.arns import Place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import STREAM_RECORDS_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import STREAM_RECORDS_MAX
 from holdfast.operations.tables import GetRecords, GetRecordsResult, StreamName, StreamRecord
 from holdfast.wire import streams
 from holdfast.wire.arns import Place

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import LIST_BACKUPS_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import LIST_BACKUPS_MAX
 from holdfast.operations.tables import ListBackups, ListBackupsResult
 from holdfast.wire import restores
 from holdfast.wire.arns import Place, backup_arn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.limits import LIST_TABLES_MAX
+from holdfast.core.limits import LIST_TABLES_MAX
 from holdfast.operations.tables import ListTables, ListTablesResult
 from holdfast.wire.arns import Place
 from holdfast.wire.shapes import NAME_PATTERN, Answer, Request, integer, string, structure

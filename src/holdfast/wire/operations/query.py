@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions.key_conditions import key_tests
 from holdfast.operations.expressions.parser import parse_condition
 from holdfast.operations.tables import PageResult, Query

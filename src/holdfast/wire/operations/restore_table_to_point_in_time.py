@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import RestoreTableToPointInTime, TableDescription
 from holdfast.wire import restores
 from holdfast.wire.arns import Place, table_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import SCAN_SEGMENTS_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import SCAN_SEGMENTS_MAX
 from holdfast.operations.tables import PageResult, Scan
 from holdfast.wire import capacity, expressions
 from holdfast.wire.expressions import (
@@ -96,12 +96,14 @@ def _check_segments(segment: int | None, segments: int | None) -> None:
         return
     if segments is None:
         raise InvalidRequest(
-            "The TotalSegments parameter is required but was not present in the request when Segment parameter"
+            "The TotalSegments parameter is required but was not present in the request when Segment "
+            "parameter"
             " is present"
         )
     if segment is None:
         raise InvalidRequest(
-            "The Segment parameter is required but was not present in the request when parameter TotalSegments"
+            "The Segment parameter is required but was not present in the request when parameter "
+            "TotalSegments"
             " is present"
         )
     if segment >= segments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.limits import TRANSACTION_ACTIONS_MAX
+from holdfast.core.limits import TRANSACTION_ACTIONS_MAX
 from holdfast.operations.tables import TransactGet, TransactGetItems, TransactGetItemsResult
 from holdfast.wire import capacity
 from holdfast.wire.expressions import NAMES, check_parameters, only_projection

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from holdfast.operations.expressions.parser import parse_condition
 from holdfast.operations.tables import (
     ConditionCheck,
@@ -182,7 +182,9 @@ def _brought(action: TransactWrite) -> Item:
 
 
 def _fingerprint(request: Request) -> bytes:
-    """A hash of the request without its token. Equal requests have one form, however their JSON was written."""
+    """A hash of the request without its token. Equal requests have one form, however their JSON was
+    written.
+    """
     asked = [
         {kind: {name: _form(name, each) for name, each in parameters.items()}}
         for action in request["TransactItems"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import RECOVERY_DAYS_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import RECOVERY_DAYS_MAX
 from holdfast.operations.tables import ContinuousBackups, UpdateContinuousBackups
 from holdfast.wire.arns import Place
 from holdfast.wire.descriptions import continuous_backups

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import InvalidRequest, LimitExceeded
+from holdfast.core.errors import InvalidRequest, LimitExceeded
 from holdfast.operations.tables import (
     CreateIndex,
     DeleteIndex,
@@ -257,7 +257,9 @@ def _new_indexes(request: Request) -> list[Request]:
 
 
 def _attributes_of_new_indexes(request: Request) -> tuple[KeyAttribute, ...]:
-    """Attributes are defined for the keys of new indexes; whatever else is defined, the service passes over."""
+    """Attributes are defined for the keys of new indexes; whatever else is defined, the service passes
+    over.
+    """
     used = {element["AttributeName"] for index in _new_indexes(request) for element in index["KeySchema"]}
     return tuple(
         each

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import LifetimeSpecification, UpdateTimeToLive
 from holdfast.wire.arns import Place
 from holdfast.wire.shapes import Answer, Request, boolean, demanded_table_name, string, structure

@@ -6,8 +6,8 @@ import io
 import json
 from typing import Any
 
-from tripcortex.knowledge.bedrock import bedrock_embedding
-from tripcortex.knowledge.embedding import NOVA
+from tripcortex.policies.bedrock import build_bedrock_embedding
+from tripcortex.policies.embedding import NOVA
 
 
 class Client:
@@ -26,9 +26,9 @@ def test_chunks_are_embedded_for_an_index_and_questions_for_retrieval_and_the_bo
     None
 ):
     client = Client()
-    embedding = bedrock_embedding(client=client)
-    [passage] = embedding.passages(["Fly economy"])
-    assert passage == embedding.question("Which cabin may I fly in?")
+    embedding = build_bedrock_embedding(client=client)
+    [passage] = embedding.embed_passages(["Fly economy"])
+    assert passage == embedding.embed_question("Which cabin may I fly in?")
     assert passage is not None and passage.startswith("[0.03125,")
     assert client.purposes == ["GENERIC_INDEX", "TEXT_RETRIEVAL"]
     assert (embedding.threshold, embedding.bounds.high, embedding.model_id) == (0.65, 0.75, NOVA)

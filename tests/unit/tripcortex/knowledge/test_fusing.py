@@ -5,47 +5,47 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tripcortex.knowledge.fusing import fused, spread
-from tripcortex.knowledge.synonyms import added_words
+from tripcortex.domain.policy_search.rank_fusion import fuse, spread_over_sections
+from tripcortex.domain.policy_search.synonyms import find_synonyms
 
 ORDERS = st.lists(st.integers(0, 30), unique=True, max_size=20)
 
 
 def test_what_is_high_in_both_orders_comes_before_what_is_first_in_one() -> None:
-    assert fused(["a", "b", "c"], ["d", "b", "e"])[0] == "b"
-    assert fused(["a"], ["b"]) == ["a", "b"]
+    assert fuse(["a", "b", "c"], ["d", "b", "e"])[0] == "b"
+    assert fuse(["a"], ["b"]) == ["a", "b"]
 
 
 @given(ORDERS, ORDERS)
 def test_nothing_is_lost_or_made_up_and_what_both_agree_on_stays_in_order(
     one: list[int], other: list[int]
 ) -> None:
-    found = fused(one, other)
+    found = fuse(one, other)
     assert sorted(found) == sorted({*one, *other})
-    assert fused(one, one) == one
+    assert fuse(one, one) == one
 
 
 def test_the_best_of_each_section_comes_before_the_second_of_any() -> None:
     sections = {"a1": "a", "a2": "a", "b1": "b", "a3": "a", "c1": "c"}
-    assert spread(list(sections), sections, 4) == ["a1", "b1", "c1", "a2"]
-    assert spread(list(sections), sections, 2) == ["a1", "b1"]
+    assert spread_over_sections(list(sections), sections, 4) == ["a1", "b1", "c1", "a2"]
+    assert spread_over_sections(list(sections), sections, 2) == ["a1", "b1"]
 
 
 @given(ORDERS, st.integers(1, 5), st.integers(1, 30))
 def test_spreading_gives_as_many_as_are_there_and_each_once(
     order: list[int], sections: int, count: int
 ) -> None:
-    found = spread(order, {each: each % sections for each in order}, count)
+    found = spread_over_sections(order, {each: each % sections for each in order}, count)
     assert len(found) == len(set(found)) == min(count, len(order))
     assert found[:1] == order[:1]
 
 
 def test_a_question_with_a_travellers_word_gets_the_policys_and_no_other() -> None:
-    assert "lodging" in added_words("Which hotels may I choose?")
-    assert "authorizing official" in added_words("My boss is ill")
-    assert "baggage" in added_words("two SUITCASES")
-    assert "nonrefundable" in added_words("a ticket that cannot be refunded")
-    assert added_words("What is the boiling point of ethanol?") == []
+    assert "lodging" in find_synonyms("Which hotels may I choose?")
+    assert "authorizing official" in find_synonyms("My boss is ill")
+    assert "baggage" in find_synonyms("two SUITCASES")
+    assert "nonrefundable" in find_synonyms("a ticket that cannot be refunded")
+    assert find_synonyms("What is the boiling point of ethanol?") == []
     # What is a part of another word was not said.
-    assert "taxi" not in added_words("a cabinet")
-    assert "hotel" not in added_words("Which hotel may I choose?")
+    assert "taxi" not in find_synonyms("a cabinet")
+    assert "hotel" not in find_synonyms("Which hotel may I choose?")

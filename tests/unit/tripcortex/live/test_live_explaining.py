@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.tripcortex.steps.trip_play import APPROVER, EARLY, SENTENCE, Play, play
-from tripcortex import SYSTEM
-from tripcortex.commands import COMMANDS
-from tripcortex.flow import BOOKING
-from tripcortex.model import Booking, Circuit
-from tripcortex.portal.circuit import PortalCircuit
+from tripcortex.api.commands import COMMANDS
+from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.model.entities import Booking, Circuit
+from tripcortex.system import SYSTEM
+from tripcortex.workers.flow import BOOKING_FLOW
 
 
 async def lines_of(trip: Play, booking: Booking) -> dict[str, str]:
@@ -28,12 +28,14 @@ def test_why_tells_the_plan_in_short_and_who_decided_what() -> None:
         await trip.choose(booking)
         booking = await trip.booking(booking)
         given = {"decision": "refuse", "decidedBy": APPROVER, "reason": "Too dear"}
-        await BOOKING.answer(trip.stores, booking, "decide", token=BOOKING.token(booking), given=given)
+        await BOOKING_FLOW.answer(
+            trip.stores, booking, "decide", token=BOOKING_FLOW.make_token(booking), given=given
+        )
         told = await lines_of(trip, booking)
         assert told["ReasonAndPlan"].endswith(": BOS → ORD, 2026-03-17 to 2026-03-19, economy")
         assert told["Approval"].endswith(f": refuse, decided by {APPROVER}")
         # Reason and remedy are two sentences, however the approver wrote the first.
-        assert "Too dear. Ask again" in told[""]
+        assert "Too dear. Request a flight inside the policy." in told[""]
 
     play(story)
 
@@ -43,8 +45,8 @@ def test_why_tells_what_the_planner_noted_and_what_it_asked() -> None:
         noted = await trip.offered(EARLY.replace("Chicago", "Chigaco"))
         assert noted.notes
         first = (await lines_of(trip, noted))[""]
-        assert f"Noted: {noted.notes[0]}" in first
-        await BOOKING.cancel(trip.stores, noted, "no")
+        assert f"Notes: {noted.notes[0]}" in first
+        await BOOKING_FLOW.cancel(trip.stores, noted, "no")
         assert "cancelled cancelled_by_employee" in (await lines_of(trip, noted))["Cancel"]
         asked = await trip.offered("Book me a flight to Chicago")
         assert "asked for departure_date" in (await lines_of(trip, asked))["ReasonAndPlan"]

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tripcortex.model import BookingStatus
-from tripcortex.routes.exporting import FORMULAS, cell
+from tripcortex.api.routes.csv_export import FORMULA_STARTS, format_cell
+from tripcortex.model.entities import BookingStatus
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\uff1d1", "\n=1"])
 def test_what_a_spreadsheet_would_run_is_text(text: str) -> None:
-    assert cell(text) == f"'{text}"
+    assert format_cell(text) == f"'{text}"
 
 
 @given(st.text())
 def test_no_text_begins_like_a_formula(text: str) -> None:
-    assert not cell(text).lstrip(" ").startswith(FORMULAS)
-    assert cell(text).removeprefix("'") == text.removeprefix("'") or cell(text) == f"'{text}"
+    assert not format_cell(text).lstrip(" ").startswith(FORMULA_STARTS)
+    assert format_cell(text).removeprefix("'") == text.removeprefix("'") or format_cell(text) == f"'{text}"
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_no_text_begins_like_a_formula(text: str) -> None:
     ],
 )
 def test_values_are_shown_as_they_are(value: object, shown: str) -> None:
-    assert cell(value) == shown
+    assert format_cell(value) == shown

@@ -11,18 +11,17 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast import Stores, System, patterns_in, prepare, stores_in_memory
-from holdfast.errors import HoldfastError, LimitExceeded, PartyFailed, RateLimited
+from holdfast import Stores, System, collect_patterns, open_memory_stores, provision
+from holdfast.core.errors import ExternalServiceFailed, HoldfastError, LimitExceeded, RateLimited
 from holdfast.guarantees import OUTBOX
-from tripcortex import patterns
-from tripcortex.live import notices
-from tripcortex.live.api_gateway import ApiGateway
-from tripcortex.live.hub import Hub
-from tripcortex.live.node_gateway import SIGNATURE_HEADER, NodeGateway
-from tripcortex.live.notices import NOTICES, Notice, message_to, notice_writes
-from tripcortex.live.ports import ConnectionGone
-from tripcortex.live.sender import Sender
-from tripcortex.model import TABLES, Connection, EmployeeId
+from tripcortex.api.websocket.api_gateway import ApiGateway
+from tripcortex.api.websocket.hub import Hub
+from tripcortex.api.websocket.node_gateway import SIGNATURE_HEADER, NodeGateway
+from tripcortex.api.websocket.ports import ConnectionGone
+from tripcortex.model import notices, patterns
+from tripcortex.model.entities import TABLES, Connection, EmployeeId
+from tripcortex.model.notices import NOTICES, Notice, build_message, build_notice_writes
+from tripcortex.workers.message_sender import MessageSender
 
 NOW = 1_773_151_200.0
 EMPLOYEE = EmployeeId("emp-1")
@@ -31,7 +30,7 @@ SYSTEM = System(
     "What is told",
     tables=(*TABLES, OUTBOX),
     queues=(notices.notices,),
-    patterns=(*patterns_in(patterns), *NOTICES.patterns, notices.receive, notices.done, notices.hold),
+    patterns=(*collect_patterns(patterns), *NOTICES.patterns, notices.receive, notices.done, notices.hold),
 )
 
 
@@ -51,18 +50,18 @@ class Lines:
             case "g":
                 raise ConnectionGone("gone")
             case "b":
-                raise PartyFailed("nobody answers", may_be_done=True)
+                raise ExternalServiceFailed("nobody answers", may_be_done=True)
         self.posted.append((connection.connection_id, json.loads(body)))
 
 
-def told(work: Callable[[Stores, Lines, Sender], Awaitable[None]], *connections: str) -> None:
+def told(work: Callable[[Stores, Lines, MessageSender], Awaitable[None]], *connections: str) -> None:
     async def story() -> None:
-        async with stores_in_memory(SYSTEM, clock=Then()) as stores:
-            await prepare(stores, SYSTEM)
+        async with open_memory_stores(SYSTEM, clock=Then()) as stores:
+            await provision(stores, SYSTEM)
             for each in connections:
                 await stores.run(patterns.put_connection(row(each)))
             lines = Lines()
-            await work(stores, lines, Sender(stores, lines))
+            await work(stores, lines, MessageSender(stores, lines))
 
     asyncio.run(story())
 
@@ -75,9 +74,9 @@ def row(connection_id: str, node: str | None = "http://node.test") -> Connection
 @pytest.mark.proves("TC-X11")
 @pytest.mark.proves("TC-54")
 def test_all_connections_are_told_and_none_waits_for_one_that_fails() -> None:
-    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
-        message = message_to(stores, EMPLOYEE, "options", {"count": 3})
-        await stores.transact(*notice_writes(stores, message))
+    async def work(stores: Stores, lines: Lines, sender: MessageSender) -> None:
+        message = build_message(stores, EMPLOYEE, "options", {"count": 3})
+        await stores.transact(*build_notice_writes(stores, message))
         notice = Notice(employee_id=EMPLOYEE, message_id=message.message_id)
         assert await sender.deliver(notice) == 2
         assert sorted(each for each, _ in lines.posted) == ["open-1", "open-2"]
@@ -101,7 +100,7 @@ def test_all_connections_are_told_and_none_waits_for_one_that_fails() -> None:
 def test_the_heartbeat_asks_every_connection_and_forgets_who_is_not_there() -> None:
     opened = [f"open-{number}" for number in range(450)]
 
-    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
+    async def work(stores: Stores, lines: Lines, sender: MessageSender) -> None:
         assert await sender.heartbeat() == 1
         assert sorted(each for each, frame in lines.posted if frame["kind"] == "ping") == sorted(opened)
         left = {each.connection_id for each in await stores.all(patterns.all_connections())}
@@ -112,32 +111,38 @@ def test_the_heartbeat_asks_every_connection_and_forgets_who_is_not_there() -> N
 
 
 def test_a_message_is_announced_exactly_if_what_it_tells_is_written() -> None:
-    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
-        message = message_to(stores, EMPLOYEE, "options", {})
+    async def work(stores: Stores, lines: Lines, sender: MessageSender) -> None:
+        message = build_message(stores, EMPLOYEE, "options", {})
         taken = patterns.put_message(message)
         with pytest.raises(HoldfastError):
-            await stores.transact(*notice_writes(stores, message), taken)
-        assert await NOTICES.waiting(stores) == []
-        await stores.transact(*notice_writes(stores, message))
+            await stores.transact(*build_notice_writes(stores, message), taken)
+        assert await NOTICES.list_unsent(stores) == []
+        await stores.transact(*build_notice_writes(stores, message))
         assert (await NOTICES.relay(stores)).sent == 1
 
     told(work)
 
 
 def test_messages_of_one_moment_are_in_the_order_they_were_made() -> None:
-    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
-        ids = [message_to(stores, EMPLOYEE, "note", {}).message_id for _ in range(50)]
+    async def work(stores: Stores, lines: Lines, sender: MessageSender) -> None:
+        ids = [build_message(stores, EMPLOYEE, "note", {}).message_id for _ in range(50)]
         assert ids == sorted(ids)
 
     told(work)
 
 
-# --- the ways to a connection ------------------------------------------------------------------------------------
+# --- the ways to a connection -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("status", "outcome"),
-    [(200, None), (410, ConnectionGone), (401, PartyFailed), (500, PartyFailed), (302, PartyFailed)],
+    [
+        (200, None),
+        (410, ConnectionGone),
+        (401, ExternalServiceFailed),
+        (500, ExternalServiceFailed),
+        (302, ExternalServiceFailed),
+    ],
 )
 def test_a_process_of_ours_is_asked_and_believed(status: int, outcome: type[Exception] | None) -> None:
     asked: list[httpx2.Request] = []
@@ -179,10 +184,10 @@ class ServiceError(Exception):
     [
         (ServiceError("GoneException", 410), ConnectionGone, None),
         (ServiceError("410", 410), ConnectionGone, None),
-        (ServiceError("LimitExceededException", 429), PartyFailed, True),
-        (ServiceError("PayloadTooLargeException", 413), PartyFailed, False),
-        (ServiceError("ForbiddenException", 403), PartyFailed, False),
-        (TimeoutError(), PartyFailed, True),
+        (ServiceError("LimitExceededException", 429), ExternalServiceFailed, True),
+        (ServiceError("PayloadTooLargeException", 413), ExternalServiceFailed, False),
+        (ServiceError("ForbiddenException", 403), ExternalServiceFailed, False),
+        (TimeoutError(), ExternalServiceFailed, True),
     ],
 )
 def test_api_gateways_errors_are_told_in_ours(
@@ -198,11 +203,11 @@ def test_api_gateways_errors_are_told_in_ours(
     assert getattr(told_error.value, "may_be_done", None) == may_be_done
 
 
-# --- the hub -----------------------------------------------------------------------------------------------------
+# --- the hub ------------------------------------------------------------------------------------------------
 
 
 def test_a_process_takes_no_more_connections_than_it_can_hold() -> None:
-    hub = Hub(connections_max=3, of_employee_max=2)
+    hub = Hub(connections_max=3, per_employee_max=2)
     hub.admit("a", EmployeeId("emp-1"))
     hub.admit("b", EmployeeId("emp-1"))
     with pytest.raises(RateLimited):
@@ -210,8 +215,8 @@ def test_a_process_takes_no_more_connections_than_it_can_hold() -> None:
     hub.admit("c", EmployeeId("emp-2"))
     with pytest.raises(LimitExceeded):
         hub.admit("d", EmployeeId("emp-3"))
-    hub.left("a")
-    hub.left("a")
+    hub.remove("a")
+    hub.remove("a")
     assert len(hub) == 2
     hub.admit("d", EmployeeId("emp-1"))
 
@@ -225,12 +230,12 @@ def test_a_connection_that_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPatch
         async def send_text(self, data: str) -> None:
             raise RuntimeError("closed")
 
-    monkeypatch.setattr("tripcortex.live.hub.SEND_S_MAX", 0.01)
+    monkeypatch.setattr("tripcortex.api.websocket.hub.SEND_S_MAX", 0.01)
 
     async def story() -> None:
         hub = Hub()
         for name, socket in (("stuck", Stuck()), ("closed", Closed())):
-            hub.opened(name, socket)
+            hub.attach(name, socket)
             for _ in range(2):
                 with pytest.raises(ConnectionGone):
                     await hub.post(name, "{}")

@@ -11,7 +11,7 @@ import sys
 import zlib
 from typing import Final
 
-from tripcortex.parsing import DocumentRefused, PdfParser
+from tripcortex.documents import DocumentRefused, PdfParser
 
 PAPER: Final = "0 0 612 792"
 WORDS: Final = b"BT /F1 12 Tf 72 700 Td (Economy class is required on flights.) Tj ET\n"

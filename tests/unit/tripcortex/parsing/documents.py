@@ -22,8 +22,8 @@ from reportlab.platypus import (  # type: ignore[import-untyped]
     TableStyle,
 )
 
-from tripcortex.parsing import ContentType, ParsedEntity
-from tripcortex.parsing.pdf_reading import PdfReading
+from tripcortex.documents import ContentType, ParsedEntity
+from tripcortex.documents.pdf.reader import PdfReader
 
 WIDTH, HEIGHT = letter
 BODY = ParagraphStyle("body", fontName="Helvetica", fontSize=10, leading=13, spaceAfter=8)
@@ -114,7 +114,7 @@ def without_pages() -> bytes:
 
 
 def read(body: bytes) -> list[ParsedEntity]:
-    return list(PdfReading().parse(body, "policy.pdf"))
+    return list(PdfReader().parse(body, "policy.pdf"))
 
 
 def texts(entities: Sequence[ParsedEntity]) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import PartyFailed, PartyRefused
-from tripcortex.parsing import Box, ContentType, RemoteParser
-from tripcortex.parsing.bedrock_data_automation import DataAutomation
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from tripcortex.documents import Box, ContentType, RemoteParser
+from tripcortex.integrations.bedrock_data_automation import DataAutomation
 
 ARN = "arn:aws:bedrock:us-east-1:111122223333:data-automation-invocation/4f0c"
 PROJECT = "arn:aws:bedrock:us-east-1:111122223333:data-automation-project/8ab1"
@@ -136,7 +136,7 @@ def succeeded(uri: str = f"{FOLDER}/job_metadata.json") -> dict[str, Any]:
 
 def test_begins_with_the_file_the_project_and_a_token_against_repeats() -> None:
     client = Recorded()
-    assert asyncio.run(parser(client).begin("s3://policies/p1.pdf", "token-of-policy-p1")) == ARN
+    assert asyncio.run(parser(client).start("s3://policies/p1.pdf", "token-of-policy-p1")) == ARN
     assert client.requests == [
         {
             "clientToken": "token-of-policy-p1",
@@ -151,15 +151,15 @@ def test_begins_with_the_file_the_project_and_a_token_against_repeats() -> None:
 def test_gives_nothing_while_it_is_worked_on() -> None:
     client = Recorded({"status": "Created"}, {"status": "InProgress"})
     automation = parser(client)
-    assert asyncio.run(automation.outcome(ARN)) is None
-    assert asyncio.run(automation.outcome(ARN)) is None
+    assert asyncio.run(automation.get_result(ARN)) is None
+    assert asyncio.run(automation.get_result(ARN)) is None
 
 
 @pytest.mark.proves("TC-30")
 @pytest.mark.proves("TC-31")
 @pytest.mark.parametrize("uri", [f"{FOLDER}/job_metadata.json", f"{FOLDER}/"])
 def test_gives_the_entities_of_all_segments_in_reading_order(uri: str) -> None:
-    entities = asyncio.run(parser(Recorded(succeeded(uri))).outcome(ARN)) or ()
+    entities = asyncio.run(parser(Recorded(succeeded(uri))).get_result(ARN)) or ()
     assert [
         (each.entity_id, each.subtype, each.page, each.section_title, each.text) for each in entities
     ] == [
@@ -176,11 +176,11 @@ def test_gives_the_entities_of_all_segments_in_reading_order(uri: str) -> None:
 
 @pytest.mark.proves("TC-33")
 def test_boxes_and_crops_come_along() -> None:
-    entities = asyncio.run(parser(Recorded(succeeded())).outcome(ARN)) or ()
+    entities = asyncio.run(parser(Recorded(succeeded())).get_result(ARN)) or ()
     table, figure = entities[4], entities[5]
     assert (table.content_type, figure.content_type) == (ContentType.table, ContentType.figure)
     assert table.boxes == (Box(1, 0.1, 0.2, 0.5, 0.05), Box(2, 0.1, 0.2, 0.5, 0.05))
-    assert figure.metadata() == {
+    assert figure.to_metadata() == {
         "bounding_boxes": [{"page": 2, "left": 0.1, "top": 0.2, "width": 0.5, "height": 0.05}],
         "sections": ["Travel Policy", "Booking"],
         "crop_image_uris": [f"{FOLDER}/assets/f.png"],
@@ -193,12 +193,12 @@ def test_a_document_that_the_service_cannot_read_is_refused_for_good() -> None:
         "errorType": "ValidationException",
         "errorMessage": "The file is encrypted",
     }
-    with pytest.raises(PartyRefused, match="The file is encrypted"):
-        asyncio.run(parser(Recorded(status)).outcome(ARN))
+    with pytest.raises(ExternalServiceRefused, match="The file is encrypted"):
+        asyncio.run(parser(Recorded(status)).get_result(ARN))
 
 
 @pytest.mark.parametrize("status", ["ServiceError", "SomethingNew"])
 def test_a_failure_of_the_service_may_be_tried_again(status: str) -> None:
-    with pytest.raises(PartyFailed) as failed:
-        asyncio.run(parser(Recorded({"status": status})).outcome(ARN))
+    with pytest.raises(ExternalServiceFailed) as failed:
+        asyncio.run(parser(Recorded({"status": status})).get_result(ARN))
     assert not failed.value.may_be_done

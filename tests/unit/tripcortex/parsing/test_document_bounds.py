@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from tests.unit.tripcortex.parsing import bombs, documents
-from tripcortex.parsing import (
+from tripcortex.documents import (
     ContentType,
     DocumentDamaged,
     DocumentTooLarge,
     MarkdownParser,
     PdfParser,
-    confinement,
-    pdf_page,
+    isolation,
     ports,
 )
-from tripcortex.parsing.confined import MEMORY_BYTES
-from tripcortex.parsing.markdown import READ_HERE_BYTES_MAX, MarkdownReading
-from tripcortex.parsing.pdf_reading import PdfReading
-from tripcortex.parsing.sections import DEPTH_MAX, Sections
+from tripcortex.documents.markdown import IN_PROCESS_BYTES_MAX, MarkdownReader
+from tripcortex.documents.parser_process import MEMORY_BYTES
+from tripcortex.documents.pdf import page
+from tripcortex.documents.pdf.reader import PdfReader
+from tripcortex.documents.sections import DEPTH_MAX, Sections
 
 SECONDS = 6.0
 # An upload of fifty million bytes is allowed; these are small, so that nothing but their content is to blame.
@@ -77,7 +77,7 @@ def require_bounded(ending: dict[str, Any]) -> None:
 
 def test_refuses_a_text_that_takes_time_by_the_square_of_its_length() -> None:
     unclosed = b"```a\n" * 20_000
-    with pytest.raises(DocumentTooLarge, match="more time than a document is given"):
+    with pytest.raises(DocumentTooLarge, match="more time than the limit"):
         list(MarkdownParser(seconds=0.5).parse(unclosed, "policy.md"))
 
 
@@ -87,12 +87,12 @@ def test_a_process_of_its_own_reads_what_this_one_reads() -> None:
     )
     told: list[tuple[int, int]] = []
     there = list(PdfParser().parse(body, "a.pdf", progress=lambda page, pages: told.append((page, pages))))
-    assert there == list(PdfReading().parse(body, "a.pdf"))
+    assert there == list(PdfReader().parse(body, "a.pdf"))
     assert there[1].content_type is ContentType.figure and there[1].crop
     assert told == [(1, 2), (2, 2)]
     text = b"# Policy\n\nEconomy class, \xe2\x80\x9calways\xe2\x80\x9d.\n\n" * 500
-    assert len(text) > READ_HERE_BYTES_MAX
-    assert list(MarkdownParser().parse(text, "a.md")) == list(MarkdownReading().parse(text, "a.md"))
+    assert len(text) > IN_PROCESS_BYTES_MAX
+    assert list(MarkdownParser().parse(text, "a.md")) == list(MarkdownReader().parse(text, "a.md"))
 
 
 def test_the_process_ends_when_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_the_process_ends_when_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_parser_that_crashes_is_a_document_that_is_refused() -> None:
-    error = confinement._ended(-signal.SIGSEGV, "a.pdf", 3)
+    error = isolation._build_refusal(-signal.SIGSEGV, "a.pdf", 3)
     assert isinstance(error, DocumentDamaged) and "after its page 3" in error.message
 
 
@@ -122,7 +122,7 @@ def test_a_crop_beyond_its_bytes_is_drawn_smaller(monkeypatch: pytest.MonkeyPatc
         lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan
     )
     whole = documents.read(body)[1].crop or b""
-    monkeypatch.setattr(pdf_page, "CROP_BYTES_MAX", len(whole) - 1)
+    monkeypatch.setattr(page, "CROP_BYTES_MAX", len(whole) - 1)
     assert 0 < len(documents.read(body)[1].crop or b"") < len(whole)
 
 
@@ -130,7 +130,7 @@ def test_refuses_a_document_of_too_many_parts_or_with_one_too_long(monkeypatch: 
     monkeypatch.setattr(ports, "ENTITIES_MAX", 2)
     monkeypatch.setattr(ports, "TEXT_CHARS_MAX", 20)
     with pytest.raises(DocumentTooLarge, match="more than 2 paragraphs"):
-        list(MarkdownReading().parse(b"One.\n\nTwo.\n\nThree.\n", "a.md"))
+        list(MarkdownReader().parse(b"One.\n\nTwo.\n\nThree.\n", "a.md"))
     with pytest.raises(DocumentTooLarge, match="part no. 1 has 24 characters"):
         documents.read(documents.drawn(lambda canvas: canvas.drawString(72, 700, "Twenty-four are in here.")))
 

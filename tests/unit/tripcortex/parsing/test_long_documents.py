@@ -12,8 +12,8 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
 
 from tests.unit.tripcortex.parsing import documents
-from tripcortex.parsing import ParsedEntity
-from tripcortex.parsing.pdf_reading import PdfReading
+from tripcortex.documents import ParsedEntity
+from tripcortex.documents.pdf.reader import PdfReader
 
 PAGES = 60
 PAGES_LONG = 500
@@ -59,7 +59,7 @@ def resident_pages() -> int:
 
 def test_sixty_pages_need_no_more_memory_than_twenty() -> None:
     told: list[tuple[int, int]] = []
-    entities = PdfReading().parse(
+    entities = PdfReader().parse(
         body_of(PAGES), "long.pdf", progress=lambda page, pages: told.append((page, pages))
     )
     early, late = peak_by_page(entities, (20, PAGES))
@@ -69,14 +69,14 @@ def test_sixty_pages_need_no_more_memory_than_twenty() -> None:
 
 def test_the_first_entities_are_there_before_the_last_page_is_read() -> None:
     told: list[int] = []
-    entities = PdfReading().parse(body_of(PAGES), "long.pdf", progress=lambda page, _: told.append(page))
+    entities = PdfReader().parse(body_of(PAGES), "long.pdf", progress=lambda page, _: told.append(page))
     assert len(list(islice(entities, 6))) == 6
     assert len(told) <= 3
 
 
 @pytest.mark.soak
 def test_five_hundred_pages_need_no_more_memory_than_a_hundred() -> None:
-    entities = PdfReading().parse(body_of(PAGES_LONG), "long.pdf")
+    entities = PdfReader().parse(body_of(PAGES_LONG), "long.pdf")
     peaks: list[int] = []
     sections = set()
     for entity in entities:

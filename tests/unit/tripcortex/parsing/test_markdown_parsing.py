@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tripcortex.parsing import ContentType, DocumentEmpty, MarkdownParser, ParsedEntity
+from tripcortex.documents import ContentType, DocumentEmpty, MarkdownParser, ParsedEntity
 
 HANDBOOK = """\
 ---

@@ -24,7 +24,7 @@ from tests.unit.tripcortex.parsing.documents import (
     table,
     texts,
 )
-from tripcortex.parsing import ContentType, PdfParser
+from tripcortex.documents import ContentType, PdfParser
 
 SENTENCE = "Travellers book through the assistant and keep to what was booked. "
 
@@ -162,7 +162,7 @@ def test_lists_are_kept_together_item_by_item() -> None:
     assert {entity.subtype for entity in lists} == {"LIST"}
 
 
-# --- tables --------------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------
 
 CAPS = [["Route", "Cap"], ["Domestic", "500 USD"], ["Long haul", "3,200 USD"]]
 
@@ -227,7 +227,7 @@ def test_a_table_of_very_many_rows_is_given_in_parts_that_each_have_the_header()
     assert sum(part.text.count("| City ") for part in parts) == 500 + 2
 
 
-# --- figures -------------------------------------------------------------------------------------------------------
+# --- figures ------------------------------------------------------------------------------------------------
 
 
 def chart(canvas: Canvas) -> None:
@@ -267,7 +267,7 @@ def test_a_drawing_is_a_figure_with_a_box_a_crop_its_labels_and_its_caption() ->
     )
     # Black bars on white: it shows what was drawn.
     assert crop.convert("L").getextrema() == (0, 255)
-    assert figure.metadata()["bounding_boxes"] == [box.as_json()]
+    assert figure.to_metadata()["bounding_boxes"] == [box.to_json()]
 
 
 def test_a_picture_is_a_figure() -> None:
@@ -309,7 +309,7 @@ def test_a_frame_around_a_text_is_no_figure() -> None:
     assert entity.subtype == "PARAGRAPH" and entity.text.count("assistant") == 4
 
 
-# --- what is left out, and what is mended --------------------------------------------------------------------------
+# --- what is left out, and what is mended -------------------------------------------------------------------
 
 
 def test_running_headers_footers_and_page_numbers_are_left_out() -> None:

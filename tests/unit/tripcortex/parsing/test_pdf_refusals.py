@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from tests.unit.tripcortex.parsing import documents
-from tripcortex.parsing import (
+from tripcortex.documents import (
     DocumentDamaged,
     DocumentEmpty,
     DocumentEncrypted,
@@ -16,14 +16,14 @@ from tripcortex.parsing import (
     DocumentUnknown,
     MarkdownParser,
     PdfParser,
-    opened,
+    open_parser,
 )
-from tripcortex.parsing.frames import refusal_frame, refusal_of
+from tripcortex.documents.frames import decode_refusal, encode_refusal
 
 
 def refusal(body: bytes, file_name: str = "policy.pdf", *, pages_max: int = 2_000) -> DocumentRefused:
     with pytest.raises(DocumentRefused) as refused:
-        list(opened(file_name, body, pages_max=pages_max).parse(body, file_name))
+        list(open_parser(file_name, body, pages_max=pages_max).parse(body, file_name))
     assert isinstance(refused.value, InvalidRequest)
     assert refused.value.message.startswith(f"{file_name} cannot be read: ")
     return refused.value
@@ -111,9 +111,9 @@ def test_refuses_text_that_is_not_utf_8() -> None:
 
 def test_content_decides_and_not_the_name() -> None:
     pdf = documents.drawn(lambda canvas: canvas.drawString(72, 700, "words"))
-    assert isinstance(opened("policy.md", pdf), PdfParser)
-    assert isinstance(opened("policy", b"# Policy\n"), MarkdownParser)
-    assert isinstance(opened("late.pdf", b"\n" * 20 + pdf), PdfParser)
+    assert isinstance(open_parser("policy.md", pdf), PdfParser)
+    assert isinstance(open_parser("policy", b"# Policy\n"), MarkdownParser)
+    assert isinstance(open_parser("late.pdf", b"\n" * 20 + pdf), PdfParser)
 
 
 CODES = {
@@ -133,5 +133,5 @@ def test_a_refusal_comes_out_of_the_process_that_reads_as_the_class_of_its_code(
     assert {kind.code for kind in kinds} == CODES
     for kind in kinds:
         sent = kind("policy.pdf", "it is torn", "Mend it.")
-        came = refusal_of(refusal_frame(sent), "policy.pdf")
+        came = decode_refusal(encode_refusal(sent), "policy.pdf")
         assert (type(came), came.message) == (kind, sent.message)

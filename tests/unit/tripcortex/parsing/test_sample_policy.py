@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.unit.tripcortex.parsing.documents import only, read
-from tripcortex.parsing import ContentType, ParsedEntity
-from tripcortex.parsing.__main__ import main
-from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
-from tripcortex.rules.policy import TravelPolicy
+from tripcortex.demo.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
+from tripcortex.documents import ContentType, ParsedEntity
+from tripcortex.documents.__main__ import main
+from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
 
 
 @pytest.fixture(scope="module")
 def entities() -> list[ParsedEntity]:
-    return read(policy_pdf())
+    return read(build_policy_pdf())
 
 
 def cells(table: ParsedEntity) -> list[list[str]]:
@@ -29,15 +29,15 @@ def cells(table: ParsedEntity) -> list[list[str]]:
 
 def test_the_bytes_are_the_same_in_every_process() -> None:
     program = (
-        "import hashlib, tripcortex.parsing.sample_policy as sample;"
-        "print(hashlib.sha256(sample.policy_pdf()).hexdigest())"
+        "import hashlib, tripcortex.demo.sample.policy_document as sample;"
+        "print(hashlib.sha256(sample.build_policy_pdf()).hexdigest())"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert printed.stdout.strip() == hashlib.sha256(policy_pdf()).hexdigest()
+    assert printed.stdout.strip() == hashlib.sha256(build_policy_pdf()).hexdigest()
 
 
 def test_the_rules_are_a_policy_that_can_be_used() -> None:
-    policy = TravelPolicy.read(policy_rules())
+    policy = TravelPolicy.parse(build_policy_rules())
     assert policy.version == "2026-03"
     assert policy.preferred_carriers.carriers == ("UA", "DL")
 
@@ -48,13 +48,13 @@ def test_the_caps_of_the_table_are_those_of_the_rules(entities: list[ParsedEntit
     header, *rows = cells(table)
     assert header == ["Route", "14 days or more", "7 to 13 days", "0 to 6 days"]
     said = {int(cell.replace(",", "").removesuffix(" USD")) for row in rows for cell in row[1:]}
-    assert said == {cap["max_usd"] for cap in policy_rules()["caps"]} and len(rows) == 3
+    assert said == {cap["max_usd"] for cap in build_policy_rules()["caps"]} and len(rows) == 3
 
 
 def test_the_cabins_of_the_table_are_those_of_the_rules(entities: list[ParsedEntity]) -> None:
     table = next(entity for entity in only(entities, ContentType.table) if "Highest cabin" in entity.text)
     assert [row[1].lower().replace(" ", "_") for row in cells(table)[1:]] == [
-        rule["cabin"] for rule in policy_rules()["cabins"]
+        rule["cabin"] for rule in build_policy_rules()["cabins"]
     ]
 
 
@@ -78,7 +78,7 @@ def test_the_command_shows_entities_as_a_table_or_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], entities: list[ParsedEntity]
 ) -> None:
     file = tmp_path / FILE_NAME
-    file.write_bytes(policy_pdf())
+    file.write_bytes(build_policy_pdf())
     assert main([str(file)]) == 0
     assert "Fare caps" in capsys.readouterr().out
     assert main([str(file), "--json"]) == 0

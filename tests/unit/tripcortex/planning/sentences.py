@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from tripcortex.model import Cabin
+from tripcortex.model.entities import Cabin
 
 # A Tuesday in Boston, two days after the clocks went forward there.
 TUESDAY: Final = "2026-03-10T10:00:00-04:00"

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from holdfast.ai import DataBlock, Tool
-from holdfast.errors import PartyFailed
-from tripcortex.model import Cabin
-from tripcortex.planning import Asked, Planned, PlanOutcome, Question, Refusal, Traveller
-from tripcortex.planning.bedrock import Effort, NovaReasoner, nova_planner
-from tripcortex.planning.reasoned import TOOL_NAME
+from holdfast.core.errors import ExternalServiceFailed
+from tripcortex.domain.planner import PlanOutcome, PlanRequest, Question, Refusal, Traveller, TripPlan
+from tripcortex.integrations.planner_models.model_planner import TOOL_NAME
+from tripcortex.integrations.planner_models.nova import Effort, NovaReasoner, build_nova_planner
+from tripcortex.model.entities import Cabin
 
 NOW = datetime(2026, 3, 10, 14, tzinfo=UTC)
 PLAN = {
@@ -71,23 +71,25 @@ def answer(given: Any, *, name: str = TOOL_NAME, stop: str = "tool_use") -> dict
 
 
 def plan_of(said: Mapping[str, Any], sentence: str = "Chicago next Tuesday", **more: Any) -> PlanOutcome:
-    asked = Asked(sentence, Traveller("emp-42", "America/New_York", "BOS"), NOW, passages=(Piece(),), **more)
-    return asyncio.run(nova_planner(Recorded(said)).plan(asked))
+    asked = PlanRequest(
+        sentence, Traveller("emp-42", "America/New_York", "BOS"), NOW, passages=(Piece(),), **more
+    )
+    return asyncio.run(build_nova_planner(Recorded(said)).plan(asked))
 
 
 def body_for(thinking: Effort | None) -> dict[str, Any]:
     recorded = Recorded(answer(PLAN))
-    asked = Asked(
+    asked = PlanRequest(
         "Chicago next Tuesday", Traveller("emp-42", home_airport="BOS"), NOW, ("one way",), (Piece(),)
     )
-    asyncio.run(nova_planner(recorded, thinking=thinking).plan(asked))
+    asyncio.run(build_nova_planner(recorded, thinking=thinking).plan(asked))
     return recorded.bodies[0]
 
 
 @pytest.mark.proves("TC-91")
 def test_the_models_form_becomes_a_plan_by_our_tables() -> None:
     outcome = plan_of(answer(PLAN))
-    assert isinstance(outcome, Planned)
+    assert isinstance(outcome, TripPlan)
     assert (outcome.parameters.origin, outcome.parameters.destination) == ("BOS", "ORD")
     assert outcome.preferences.destination_airports == ["MDW"]
     # A carrier that there is not, is none.
@@ -114,7 +116,7 @@ def test_thinking_is_asked_for_as_nova_wants_it() -> None:
         "auto": {}
     }
     assert "inferenceConfig" not in high
-    assert nova_planner(Recorded({}), thinking="high").thinking_budget == "high"
+    assert build_nova_planner(Recorded({}), thinking="high").thinking_budget == "high"
 
 
 def test_words_of_others_stand_in_fences_and_the_employee_is_not_named() -> None:
@@ -180,7 +182,7 @@ def test_a_question_and_a_refusal_of_the_models_are_passed_on_as_ours() -> None:
     ],
 )
 def test_a_form_that_is_none_is_a_failure_that_can_be_tried_again(given: Any) -> None:
-    with pytest.raises(PartyFailed) as caught:
+    with pytest.raises(ExternalServiceFailed) as caught:
         plan_of(answer(given))
     assert not caught.value.may_be_done
     assert "Chicago" not in str(caught.value)
@@ -203,7 +205,7 @@ def test_a_form_that_is_none_is_a_failure_that_can_be_tried_again(given: Any) ->
     ],
 )
 def test_an_answer_without_the_one_call_is_a_failure(said: dict[str, Any]) -> None:
-    with pytest.raises(PartyFailed):
+    with pytest.raises(ExternalServiceFailed):
         plan_of(said)
 
 

@@ -17,19 +17,27 @@ from tests.unit.tripcortex.planning.sentences import (
     Refuses,
     Said,
 )
-from tripcortex.planning import Asked, Planned, PlanOutcome, Question, Refusal, SentencePlanner, Traveller
+from tripcortex.domain.planner import (
+    PlanOutcome,
+    PlanRequest,
+    Question,
+    Refusal,
+    SentencePlanner,
+    Traveller,
+    TripPlan,
+)
 
 
-def asked(said: Said) -> Asked:
+def asked(said: Said) -> PlanRequest:
     traveller = Traveller("emp-1", said.zone, said.home, locale=said.locale)
-    return Asked(said.text, traveller, said.at, said.answers)
+    return PlanRequest(said.text, traveller, said.at, said.answers)
 
 
 def outcome_of(said: Said) -> PlanOutcome:
     return asyncio.run(SentencePlanner().plan(asked(said)))
 
 
-def plan_in(outcome: Planned) -> Plan:
+def plan_in(outcome: TripPlan) -> Plan:
     trip, wishes = outcome.parameters, outcome.preferences
     return Plan(
         trip.destination,
@@ -51,7 +59,7 @@ def plan_in(outcome: Planned) -> Plan:
 def check(said: Said, expected: Expected) -> None:
     outcome = outcome_of(said)
     if isinstance(expected, Plan):
-        assert isinstance(outcome, Planned), outcome
+        assert isinstance(outcome, TripPlan), outcome
         assert plan_in(outcome) == expected
     elif isinstance(expected, Asks):
         assert isinstance(outcome, Question), outcome

@@ -12,12 +12,12 @@ from decimal import Decimal
 from pathlib import Path
 
 from holdfast import Stores
-from holdfast.clock import RunClock
+from holdfast.core.clock import RunClock
 from holdfast.stores.tables.embedded import open_tables
-from tripcortex.model import EmployeeId
-from tripcortex.portal.booking_once import book_once
-from tripcortex.portal.client import HttpPortal, make_client
-from tripcortex.portal.ports import Traveller
+from tripcortex.integrations.portal.client import HttpPortal, make_client
+from tripcortex.integrations.portal.ports import Traveller
+from tripcortex.integrations.portal.purchases import book_once
+from tripcortex.model.entities import EmployeeId
 
 
 @dataclass(frozen=True)

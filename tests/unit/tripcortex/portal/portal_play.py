@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
 
-from holdfast import Stores, Table, create_tables, stores_in_memory
-from holdfast.web import serving
-from tripcortex.model import EmployeeId, Preferences, TripParameters, circuits, portal_calls
-from tripcortex.portal.client import HttpPortal, make_client
-from tripcortex.portal.ports import Traveller
-from tripcortex.sandbox.portal import PortalSandbox, portal_app
+from holdfast import Stores, Table, create_tables, open_memory_stores
+from holdfast.web import serve_in_thread
+from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
+from tripcortex.integrations.portal.client import HttpPortal, make_client
+from tripcortex.integrations.portal.ports import Traveller
+from tripcortex.model.entities import EmployeeId, Preferences, TripParameters, circuits, portal_calls
 
 T = TypeVar("T")
 
@@ -51,11 +51,11 @@ def played(sandbox: PortalSandbox, story: Story[T], *, key: str = KEY, answer_s:
     assert isinstance(clock, HandClock)
 
     async def told(url: str) -> T:
-        async with make_client(url, key) as http, stores_in_memory(clock=clock) as stores:
+        async with make_client(url, key) as http, open_memory_stores(clock=clock) as stores:
             await create_tables(stores, TABLES)
             return await story(stores, HttpPortal(http, clock, answer_s), clock)
 
-    with serving(portal_app(sandbox)) as url:
+    with serve_in_thread(build_portal_app(sandbox)) as url:
         return asyncio.run(told(url))
 
 

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from holdfast import Stores, create_tables
-from holdfast.clock import RunClock
-from holdfast.errors import (
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import (
     CircuitOpen,
     DeclarationError,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
     IdempotencyMismatch,
     InProgress,
-    PartyFailed,
-    PartyRefused,
 )
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.web import serving
-from holdfast.web.sandboxes import Faults
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
 from tests.unit.tripcortex.portal.portal_play import (
     EMPLOYEE,
     KEY,
@@ -39,27 +39,27 @@ from tests.unit.tripcortex.portal.portal_play import (
     played,
     sold,
 )
-from tripcortex.model import PortalCall, Preferences
-from tripcortex.portal.booking_once import (
+from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
+from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.client import ACT_S, ANSWER_S, HttpPortal, make_client
+from tripcortex.integrations.portal.ports import Offer, Order, Portal, Traveller
+from tripcortex.integrations.portal.purchases import (
     LEASE_S,
     PORTAL_CALLS,
     SETTLED_S,
-    Bought,
     OutcomeOpen,
+    PurchasedOrder,
     book_once,
-    settled,
+    settle,
 )
-from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
-from tripcortex.portal.client import ACT_S, ANSWER_S, HttpPortal, make_client
-from tripcortex.portal.ports import Offer, Order, Portal, Traveller
-from tripcortex.sandbox.portal import PortalSandbox, portal_app
+from tripcortex.model.entities import PortalCall, Preferences
 
 ROOT = Path(__file__).parents[4]
 
 
 async def booked(
     stores: Stores, portal: Portal, offer: Offer, traveller: Traveller = TRAVELLER, **more: Any
-) -> Bought:
+) -> PurchasedOrder:
     return await book_once(stores, portal, REFERENCE, EMPLOYEE, offer, traveller, **more)
 
 
@@ -103,7 +103,7 @@ def test_an_attempt_that_nobody_knows_the_end_of_is_looked_up_before_it_is_repea
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal)
         sandbox.faults = faults
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             await booked(stores, portal, offer)
         assert failed.value.may_be_done and failed.value.retry_after_s == ACT_S
         sandbox.faults = Faults()
@@ -123,13 +123,13 @@ def test_what_was_bought_and_cancelled_at_the_portal_meanwhile_is_not_bought_ane
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal)
         sandbox.faults = Faults(failed_after=1.0)
-        with pytest.raises(PartyFailed):
+        with pytest.raises(ExternalServiceFailed):
             await booked(stores, portal, offer)
         sandbox.faults = Faults()
         await portal.cancel(*await portal.look_up(REFERENCE))
         for _ in range(2):
             clock.wait(ACT_S)
-            with pytest.raises(PartyRefused) as refused:
+            with pytest.raises(ExternalServiceRefused) as refused:
                 await booked(stores, portal, offer)
             assert refused.value.code == "order_cancelled"
 
@@ -143,7 +143,7 @@ def test_what_was_certainly_not_done_is_repeated_at_once() -> None:
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal)
         sandbox.faults = Faults(too_many=1.0)
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             await booked(stores, portal, offer)
         assert not failed.value.may_be_done
         sandbox.faults = Faults()
@@ -160,7 +160,7 @@ def test_a_payment_that_failed_is_refused_for_good_and_the_portal_is_not_asked_a
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal)
         for _ in range(2):
-            with pytest.raises(PartyRefused) as refused:
+            with pytest.raises(ExternalServiceRefused) as refused:
                 await booked(stores, portal, offer)
             assert refused.value.code == "payment_failed"
             sandbox.declined = set()
@@ -194,7 +194,7 @@ def test_what_is_not_as_it_was_chosen_is_not_bought(change: Any, code: str) -> N
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal)
         change(sandbox)
-        with pytest.raises(PartyRefused) as refused:
+        with pytest.raises(ExternalServiceRefused) as refused:
             await booked(stores, portal, offer)
         assert refused.value.code == code
 
@@ -211,7 +211,7 @@ def test_of_eight_workers_at_once_one_buys() -> None:
         return await asyncio.gather(*attempts, return_exceptions=True)
 
     ended = played(sandbox, story)
-    assert sorted(type(each).__name__ for each in ended) == ["Bought", *["InProgress"] * 7]
+    assert sorted(type(each).__name__ for each in ended) == [*["InProgress"] * 7, "PurchasedOrder"]
     assert sold(sandbox) == [REFERENCE]
 
 
@@ -224,10 +224,10 @@ def test_an_outage_opens_the_circuit_and_a_purchase_that_was_held_back_is_made_a
         circuit = PortalCircuit(threshold=2, recovery_s=60)
         guarded = GuardedPortal(stores, portal, circuit)
         offer = (await guarded.search(TO_CHICAGO, Preferences()))[0]
-        assert (await circuit.standing(stores)).failure_count == 0
+        assert (await circuit.get_circuit(stores)).failure_count == 0
         sandbox.is_down = True
         for _ in range(2):
-            with pytest.raises(PartyFailed):
+            with pytest.raises(ExternalServiceFailed):
                 await guarded.price(offer.offer_id)
         sandbox.is_down = False
         with pytest.raises(CircuitOpen):
@@ -260,8 +260,8 @@ def test_an_attempt_whose_look_up_fails_or_is_refused_stays_open() -> None:
             await booked(stores, portal, offer)
         sandbox.faults = Faults()
         for error in (
-            PartyFailed("down", may_be_done=False, retry_after_s=7.0),
-            PartyRefused("404", "no such page"),
+            ExternalServiceFailed("down", may_be_done=False, retry_after_s=7.0),
+            ExternalServiceRefused("404", "no such page"),
             CircuitOpen("open", retry_after_s=7.0),
         ):
             clock.wait(ACT_S)
@@ -290,15 +290,15 @@ def test_a_purchase_that_comes_through_late_is_noticed_and_the_surplus_is_cancel
         clock.wait(ACT_S)
         bought = await booked(stores, portal, offer)
         with pytest.raises(OutcomeOpen) as early:
-            await settled(stores, portal, bought)
+            await settle(stores, portal, bought)
         assert early.value.retry_after_s == SETTLED_S
         clock.wait(SETTLED_S)
-        bought = await settled(stores, portal, await booked(stores, portal, offer))
+        bought = await settle(stores, portal, await booked(stores, portal, offer))
         live = [each.order_id for each in await portal.look_up(REFERENCE) if each.status == "confirmed"]
         assert live == [bought.order_id]
         assert (len(bought.surplus), bought.left) == (0 if knows_keys else 1, [])
         # Whoever died before it was written finds it again.
-        assert (await settled(stores, portal, await booked(stores, portal, offer))).surplus == bought.surplus
+        assert (await settle(stores, portal, await booked(stores, portal, offer))).surplus == bought.surplus
 
     played(sandbox, story)
     assert sold(sandbox) == [REFERENCE] * (1 if knows_keys else 2)
@@ -307,7 +307,7 @@ def test_a_purchase_that_comes_through_late_is_noticed_and_the_surplus_is_cancel
 def test_of_two_orders_that_a_look_up_finds_one_counts_and_what_cannot_be_cancelled_is_told() -> None:
     class Keeping(HttpPortal):
         async def cancel(self, order: Order) -> Any:
-            raise PartyFailed("not now", may_be_done=True)
+            raise ExternalServiceFailed("not now", may_be_done=True)
 
     sandbox = make_sandbox(price_step_s=0.0)
 
@@ -338,13 +338,13 @@ def test_a_price_that_moves_at_the_last_moment_is_agreed_to_within_what_was_agre
         sandbox.price_factor = Decimal(factor)
         most = offer.price_usd * Decimal("1.05")
         if is_bought:
-            bought = await booked(stores, portal, offer, most_usd=most)
+            bought = await booked(stores, portal, offer, max_price_usd=most)
             assert offer.price_usd < bought.price_usd <= most
-            assert await booked(stores, portal, offer, most_usd=most) == bought
+            assert await booked(stores, portal, offer, max_price_usd=most) == bought
             return
         for _ in range(2):
-            with pytest.raises(PartyRefused) as refused:
-                await booked(stores, portal, offer, most_usd=most)
+            with pytest.raises(ExternalServiceRefused) as refused:
+                await booked(stores, portal, offer, max_price_usd=most)
             assert refused.value.code == "price_changed"
 
     played(sandbox, story)
@@ -405,7 +405,7 @@ def test_a_worker_killed_after_the_portal_acted_is_taken_over_and_nothing_is_bou
     monkeypatch.setattr(sandbox.orders, "sell", watched)
     with (
         open_tables(tmp_path / "tables.db", clock=clock) as tables,
-        serving(portal_app(sandbox)) as url,
+        serve_in_thread(build_portal_app(sandbox)) as url,
     ):
         stores = Stores(tables, clock=clock)
 
@@ -431,7 +431,7 @@ def test_a_worker_killed_after_the_portal_acted_is_taken_over_and_nothing_is_bou
 
         order = asyncio.run(taken_over())
     assert sold(sandbox) == [REFERENCE]
-    [kept] = PortalSandbox(clock=clock, folder=tmp_path).orders.under(REFERENCE)
+    [kept] = PortalSandbox(clock=clock, folder=tmp_path).orders.find_orders(REFERENCE)
     assert (kept.order_id, kept.pnr) == (order.order_id, order.pnr)
 
 

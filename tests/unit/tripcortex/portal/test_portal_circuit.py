@@ -16,15 +16,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Stores, create_tables, stores_in_memory
-from holdfast.clock import RunClock
-from holdfast.errors import CircuitOpen, ConditionFailed, PartyFailed, PartyRefused, StoreUnreachable
+from holdfast import Stores, create_tables, open_memory_stores
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import (
+    CircuitOpen,
+    ConditionFailed,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
+    StoreUnreachable,
+)
 from holdfast.operations.tables import GetItem, UpdateItem
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.port import Tables
 from tests.unit.tripcortex.portal.portal_play import NOON, HandClock
-from tripcortex.model import Circuit, CircuitState, circuits
-from tripcortex.portal.circuit import (
+from tripcortex.integrations.portal.circuit import (
     KEPT_S,
     PORTAL_CIRCUIT,
     PortalCircuit,
@@ -33,6 +38,7 @@ from tripcortex.portal.circuit import (
     note_success,
     open_circuit,
 )
+from tripcortex.model.entities import Circuit, CircuitState, circuits
 
 THRESHOLD, RECOVERY_S, PROBE_S = 3, 60, 10
 TERMS = Terms(THRESHOLD, RECOVERY_S, datetime(2026, 3, 12, tzinfo=UTC))
@@ -47,7 +53,7 @@ def made(**terms: Any) -> PortalCircuit:
 def told(story: Story) -> None:
     async def run() -> None:
         clock = HandClock()
-        async with stores_in_memory(clock=clock) as stores:
+        async with open_memory_stores(clock=clock) as stores:
             await create_tables(stores, [circuits])
             await story(stores, clock)
 
@@ -59,7 +65,7 @@ async def works() -> str:
 
 
 async def fails() -> str:
-    raise PartyFailed("502", may_be_done=False)
+    raise ExternalServiceFailed("502", may_be_done=False)
 
 
 async def attempt(
@@ -68,7 +74,7 @@ async def attempt(
     """How a call ended: done, failed or open."""
     try:
         return await (circuit or made()).call(stores, function)
-    except PartyFailed:
+    except ExternalServiceFailed:
         return "failed"
     except CircuitOpen:
         return "open"
@@ -87,12 +93,12 @@ def test_failures_in_a_row_are_counted_with_their_time_and_a_success_forgets_the
         assert await attempt(stores, fails) == "failed"
         clock.wait(5)
         assert await attempt(stores, fails) == "failed"
-        seen = await made().standing(stores)
+        seen = await made().get_circuit(stores)
         assert (seen.state, seen.failure_count) == (CircuitState.closed, 2)
         assert seen.last_failure_time == int(NOON.timestamp()) + 5
         assert (seen.recovery_timeout, seen.threshold) == (RECOVERY_S, THRESHOLD)
         assert await attempt(stores) == "done"
-        assert (await made().standing(stores)).failure_count == 0
+        assert (await made().get_circuit(stores)).failure_count == 0
         for _ in range(THRESHOLD - 1):
             assert await attempt(stores, fails) == "failed"
         assert await attempt(stores) == "done"
@@ -108,7 +114,7 @@ def test_one_item_of_the_documents_shape_is_all_that_is_kept() -> None:
         await broken(stores)
         kept = await stores.all(Circuit.scan(reason="a test reads its whole table"))
         assert len(kept) == 1
-        assert Circuit.put(kept[0]).item() == {
+        assert Circuit.put(kept[0]).build_item() == {
             "circuitId": PORTAL_CIRCUIT,
             "state": "open",
             "failureCount": THRESHOLD,
@@ -149,12 +155,12 @@ def test_an_open_circuit_refuses_until_its_recovery_is_over_and_says_for_how_lon
         assert refused.value.retry_after_s == 1
         clock.wait(1)
         assert await attempt(stores, fails) == "failed"
-        again = await made().standing(stores)
+        again = await made().get_circuit(stores)
         assert (again.state, again.failure_count) == (CircuitState.open, THRESHOLD + 1)
         assert await attempt(stores) == "open"
         clock.wait(RECOVERY_S)
         assert await attempt(stores) == "done"
-        closed = await made().standing(stores)
+        closed = await made().get_circuit(stores)
         assert (closed.state, closed.failure_count, closed.probe) == (CircuitState.closed, 0, None)
 
     told(story)
@@ -184,7 +190,7 @@ def test_of_sixteen_callers_that_saw_the_same_one_is_the_probe(is_deserted: bool
         await broken(under)
         clock.wait(RECOVERY_S)
         if is_deserted:
-            await made().admitted(under).__aenter__()
+            await made().guard(under).__aenter__()
             clock.wait(PROBE_S)
         stores = Stores(InStep(under.tables, 16), clock=clock)
         may_end, probes = asyncio.Event(), 0
@@ -214,7 +220,7 @@ def test_failures_of_sixteen_callers_at_once_are_all_counted_and_open_it_once(
         circuit = made(threshold=16)
         ended = await asyncio.gather(*(attempt(stores, fails, circuit) for _ in range(16)))
         assert ended == ["failed"] * 16
-        seen = await circuit.standing(stores)
+        seen = await circuit.get_circuit(stores)
         assert (seen.state, seen.failure_count) == (CircuitState.open, 16)
 
     told(story)
@@ -228,7 +234,7 @@ def test_the_place_of_a_dead_probe_is_taken_when_its_lease_is_over() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         await broken(stores)
         clock.wait(RECOVERY_S)
-        dead = made().admitted(stores)
+        dead = made().guard(stores)
         await dead.__aenter__()
         clock.wait(PROBE_S - 1)
         with pytest.raises(CircuitOpen) as refused:
@@ -266,14 +272,14 @@ def test_a_probe_that_is_cancelled_gives_its_place_back_at_once() -> None:
 
 def test_a_refusal_shows_that_the_portal_answers() -> None:
     async def refuses() -> str:
-        raise PartyRefused("sold_out", "no seat")
+        raise ExternalServiceRefused("sold_out", "no seat")
 
     async def story(stores: Stores, clock: HandClock) -> None:
         for _ in range(THRESHOLD - 1):
             await attempt(stores, fails)
-        with pytest.raises(PartyRefused):
+        with pytest.raises(ExternalServiceRefused):
             await made().call(stores, refuses)
-        assert (await made().standing(stores)).failure_count == 0
+        assert (await made().get_circuit(stores)).failure_count == 0
 
     told(story)
 
@@ -286,9 +292,9 @@ def test_a_count_at_the_threshold_that_nobody_opened_is_opened_by_the_next_calle
         counted = made(threshold=THRESHOLD + 1)
         for _ in range(THRESHOLD):
             await attempt(stores, fails, counted)
-        assert (await made().standing(stores)).state is CircuitState.closed
+        assert (await made().get_circuit(stores)).state is CircuitState.closed
         assert await attempt(stores) == "open"
-        assert (await made().standing(stores)).state is CircuitState.open
+        assert (await made().get_circuit(stores)).state is CircuitState.open
 
     told(story)
 
@@ -300,7 +306,7 @@ def test_the_end_of_life_is_set_anew_by_each_change_and_lies_beyond_the_recovery
         for function in (works, fails, fails, fails):
             clock.wait(7)
             await attempt(stores, function, made(recovery_s=3 * KEPT_S))
-            seen = await made().standing(stores)
+            seen = await made().get_circuit(stores)
             ends.append(seen.ttl.timestamp())
             assert seen.ttl.timestamp() > clock.now() + seen.recovery_timeout
         assert ends == sorted(set(ends))
@@ -314,16 +320,16 @@ def test_the_end_of_life_is_set_anew_by_each_change_and_lies_beyond_the_recovery
 def test_no_item_is_a_closed_circuit_and_one_at_the_end_of_its_life_counts_anew() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         assert await stores.run(circuit_state(PORTAL_CIRCUIT)) is None
-        assert (await made().standing(stores)).state is CircuitState.closed
+        assert (await made().get_circuit(stores)).state is CircuitState.closed
         await broken(stores)
         clock.wait(3 * KEPT_S)
         assert await stores.run(circuit_state(PORTAL_CIRCUIT)) is None
         assert await attempt(stores, fails) == "failed"
-        seen = await made().standing(stores)
+        seen = await made().get_circuit(stores)
         assert (seen.state, seen.failure_count) == (CircuitState.closed, 1)
         clock.wait(3 * KEPT_S)
         assert await attempt(stores, fails) == "failed"
-        assert (await made().standing(stores)).failure_count == 1
+        assert (await made().get_circuit(stores)).failure_count == 1
 
     told(story)
 
@@ -331,7 +337,7 @@ def test_no_item_is_a_closed_circuit_and_one_at_the_end_of_its_life_counts_anew(
 def test_how_a_call_ended_is_given_also_where_it_cannot_be_written() -> None:
     async def run() -> None:
         clock = HandClock()
-        async with stores_in_memory(clock=clock) as under:
+        async with open_memory_stores(clock=clock) as under:
             await create_tables(under, [circuits])
 
             class Deaf:
@@ -347,7 +353,7 @@ def test_how_a_call_ended_is_given_also_where_it_cannot_be_written() -> None:
     asyncio.run(run())
 
 
-# --- against a model ---------------------------------------------------------------------------------------------
+# --- against a model ----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -387,7 +393,7 @@ class Model:
 
 ENDINGS: dict[str, type[BaseException] | None] = {
     "works": None,
-    "fails": PartyFailed,
+    "fails": ExternalServiceFailed,
     "cancelled": asyncio.CancelledError,
     "dies": None,
 }
@@ -413,7 +419,7 @@ def test_callers_that_overlap_in_any_order_leave_the_circuit_as_the_model_says(
                 clock.wait(value)
             elif what == "begin":
                 expected = model.begins(number, clock.now())
-                call: AbstractAsyncContextManager[None] = made().admitted(stores)
+                call: AbstractAsyncContextManager[None] = made().guard(stores)
                 try:
                     await call.__aenter__()
                 except CircuitOpen:
@@ -426,7 +432,7 @@ def test_callers_that_overlap_in_any_order_leave_the_circuit_as_the_model_says(
                 model.ends(caller, role, what, clock.now())
                 if what != "dies":
                     await _ended(call, what)
-            seen = await made().standing(stores)
+            seen = await made().get_circuit(stores)
             assert (seen.state, seen.failure_count) == (model.state, model.count)
             assert seen.last_failure_time == model.last
         for _, _, call in under_way:
@@ -440,28 +446,28 @@ async def _ended(call: AbstractAsyncContextManager[None], how: str) -> None:
     if kind is None:
         await call.__aexit__(None, None, None)
         return
-    error = PartyFailed("502", may_be_done=False) if kind is PartyFailed else kind()
+    error = ExternalServiceFailed("502", may_be_done=False) if kind is ExternalServiceFailed else kind()
     assert not await call.__aexit__(kind, error, None)
 
 
-# --- between processes -------------------------------------------------------------------------------------------
+# --- between processes --------------------------------------------------------------------------------------
 
 FAILING = """
 import asyncio, sys
 from pathlib import Path
 from holdfast import Stores
-from holdfast.clock import RunClock
-from holdfast.errors import PartyFailed
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import ExternalServiceFailed
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.port import Tables
-from tripcortex.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import PortalCircuit
 
 async def failing(stores):
     for _ in range(int(sys.argv[3])):
         try:
-            async with PortalCircuit(threshold=int(sys.argv[3])).admitted(stores):
-                raise PartyFailed("502", may_be_done=False)
-        except PartyFailed:
+            async with PortalCircuit(threshold=int(sys.argv[3])).guard(stores):
+                raise ExternalServiceFailed("502", may_be_done=False)
+        except ExternalServiceFailed:
             pass
 
 clock = RunClock(Path(sys.argv[2]))

@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast import Stores
-from holdfast.errors import HoldfastError, PartyFailed, PartyRefused, SettingsError
-from holdfast.web import serving
-from holdfast.web.sandboxes import Faults
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError, SettingsError
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
 from tests.unit.tripcortex.portal.portal_play import (
     KEY,
     REFERENCE,
@@ -28,11 +28,11 @@ from tests.unit.tripcortex.portal.portal_play import (
     played,
     sold,
 )
-from tripcortex.live.identity import EMPLOYEE_FORM
-from tripcortex.model import Preferences
-from tripcortex.portal.client import HttpPortal, make_client, open_portal, read_told
-from tripcortex.portal.ports import Offer, OrderStatus, Traveller
-from tripcortex.sandbox.portal import portal_app
+from tripcortex.api.identity import EMPLOYEE_FORM
+from tripcortex.demo.sandbox.portal import build_portal_app
+from tripcortex.integrations.portal.client import HttpPortal, make_client, open_portal, parse_response
+from tripcortex.integrations.portal.ports import Offer, OrderStatus, Traveller
+from tripcortex.model.entities import Preferences
 
 PASSPORT = "P-4711-HOPPER"
 
@@ -51,7 +51,7 @@ def test_offers_come_the_cheapest_first_and_are_priced_again_before_they_are_bou
             moved.add((await portal.price(first.offer_id)).price_usd)
         assert moved != {first.price_usd}
         clock.wait(900)
-        with pytest.raises(PartyRefused) as refused:
+        with pytest.raises(ExternalServiceRefused) as refused:
             await portal.price(first.offer_id)
         assert refused.value.code == "offer_expired"
 
@@ -61,7 +61,7 @@ def test_offers_come_the_cheapest_first_and_are_priced_again_before_they_are_bou
 def test_an_offer_becomes_an_option_with_its_end_and_its_flights() -> None:
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer: Offer = await cheapest(portal)
-        option = offer.as_option("opt-1")
+        option = offer.to_option("opt-1")
         assert (option.offer_id, option.offer_expires_at) == (offer.offer_id, offer.expires_at)
         assert (option.price_usd, option.stops) == (offer.price_usd, len(option.outbound) - 1)
         assert option.outbound[0].origin == "HYD" and option.inbound[-1].destination == "HYD"
@@ -101,7 +101,7 @@ def test_a_cancelled_order_is_void_within_a_day_and_ends_once() -> None:
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal, far)
         order = await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
-        with pytest.raises(PartyRefused) as unknown:
+        with pytest.raises(ExternalServiceRefused) as unknown:
             await portal.cancel(order.model_copy(update={"order_id": "ORD-of-nobody"}))
         assert unknown.value.code == "unknown_order"
         ended = await portal.cancel(order)
@@ -134,7 +134,7 @@ def test_a_purchase_that_fails_says_whether_it_may_be_done(faults: Faults, may_b
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal)
         sandbox.faults = faults
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
         assert failed.value.may_be_done is may_be_done
 
@@ -145,14 +145,14 @@ def test_a_search_never_may_be_done_and_a_wrong_key_is_for_the_operator() -> Non
     sandbox = make_sandbox(is_down=True)
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             await portal.search(TO_CHICAGO, Preferences())
         assert not failed.value.may_be_done
 
     played(sandbox, story)
 
     async def refused(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
-        with pytest.raises(PartyFailed, match="mend the API key") as failed:
+        with pytest.raises(ExternalServiceFailed, match="Fix the API key") as failed:
             await portal.search(TO_CHICAGO, Preferences())
         assert "wrong-key" not in str(failed.value)
 
@@ -174,10 +174,10 @@ def test_a_refusal_is_for_good_and_names_its_reason(
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer = await cheapest(portal)
-        with pytest.raises(PartyRefused) as refused:
+        with pytest.raises(ExternalServiceRefused) as refused:
             await portal.book(REFERENCE, offer.offer_id, traveller, price or offer.price_usd)
         assert refused.value.code == code
-        with pytest.raises(PartyRefused) as unknown:
+        with pytest.raises(ExternalServiceRefused) as unknown:
             await portal.price("OF-of-nobody")
         assert unknown.value.code == "unknown_offer"
 
@@ -200,10 +200,10 @@ def test_the_portal_is_opened_at_the_address_that_is_set_and_with_the_key_from_t
     monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", "http://travel.example.com")
     with pytest.raises(SettingsError, match="TRIPCORTEX_PORTAL_URL must be HTTPS"):
         asyncio.run(searched())
-    with serving(portal_app(sandbox)) as url:
+    with serve_in_thread(build_portal_app(sandbox)) as url:
         monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", url)
         monkeypatch.delenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", raising=False)
-        with pytest.raises(PartyFailed, match="mend the API key"):
+        with pytest.raises(ExternalServiceFailed, match="Fix the API key"):
             asyncio.run(searched())
         monkeypatch.setenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", KEY)
         assert asyncio.run(searched())
@@ -225,11 +225,11 @@ ORDER: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (400, {"error": f"passport {PASSPORT} is not valid"}, PartyRefused),
-        (409, {"error": PASSPORT}, PartyFailed),
-        (200, ORDER | {"pnr": PASSPORT}, PartyFailed),
-        (200, ORDER | {"reference": "of-another"}, PartyFailed),
-        (200, [PASSPORT], PartyFailed),
+        (400, {"error": f"passport {PASSPORT} is not valid"}, ExternalServiceRefused),
+        (409, {"error": PASSPORT}, ExternalServiceFailed),
+        (200, ORDER | {"pnr": PASSPORT}, ExternalServiceFailed),
+        (200, ORDER | {"reference": "of-another"}, ExternalServiceFailed),
+        (200, [PASSPORT], ExternalServiceFailed),
     ],
     ids=["a refusal", "a conflict", "a locator that is none", "another's order", "a list"],
 )
@@ -254,7 +254,7 @@ def _answered(status: int, body: Any) -> Any:
         async with make_client(url, KEY) as http:
             return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
 
-    with serving(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
+    with serve_in_thread(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
         return asyncio.run(asked(url))
 
 
@@ -296,9 +296,9 @@ LEG: dict[str, Any] = OFFER["outbound"][0]
     ids=lambda odd: f"{next(iter(odd))} {str(next(iter(odd.values())))[:24]}",
 )
 def test_an_offer_that_could_not_be_kept_is_the_portals_nonsense(odd: dict[str, Any]) -> None:
-    assert read_told(Offer, OFFER, changes=False).stops == 0
-    with pytest.raises(PartyFailed, match="nonsense") as failed:
-        read_told(Offer, OFFER | odd, changes=False)
+    assert parse_response(Offer, OFFER, changes=False).stops == 0
+    with pytest.raises(ExternalServiceFailed, match="sent an invalid response") as failed:
+        parse_response(Offer, OFFER | odd, changes=False)
     assert not failed.value.may_be_done
     assert len(str(failed.value)) < 2_000
 
@@ -309,7 +309,7 @@ def test_an_offer_that_could_not_be_kept_is_the_portals_nonsense(odd: dict[str, 
     ids=["a price", "a time without a zone", "an id"],
 )
 def test_an_order_that_could_not_be_kept_is_nonsense_that_may_be_done(odd: dict[str, Any]) -> None:
-    with pytest.raises(PartyFailed, match="nonsense") as failed:
+    with pytest.raises(ExternalServiceFailed, match="sent an invalid response") as failed:
         _answered(201, ORDER | odd)
     assert failed.value.may_be_done
 
@@ -325,7 +325,7 @@ def test_our_reference_goes_along_as_the_key_by_which_a_portal_may_know_a_repeat
         async with make_client(url, KEY) as http:
             return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
 
-    with serving(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
+    with serve_in_thread(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
         asyncio.run(asked(url))
     assert keys == [REFERENCE]
 

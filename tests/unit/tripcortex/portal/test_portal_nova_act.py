@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
-from holdfast.errors import PartyFailed, PartyRefused
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from tests.unit.tripcortex.portal.portal_play import (
     NOON,
     REFERENCE,
@@ -23,9 +23,9 @@ from tests.unit.tripcortex.portal.portal_play import (
     TRAVELLER,
     HandClock,
 )
-from tripcortex.model import Cabin, Preferences
-from tripcortex.portal.nova_act import NovaActPortal
-from tripcortex.sandbox.portal_flights import Asked, Timetable
+from tripcortex.demo.sandbox.portal_timetable import Timetable, TripRequest
+from tripcortex.integrations.portal.nova_act import NovaActPortal
+from tripcortex.model.entities import Cabin, Preferences
 
 ARN = "arn:aws:bedrock-agentcore:us-east-1:123456789012:runtime/travel_portal-AbCdEf1234"
 ORDER = {
@@ -106,14 +106,14 @@ def test_what_is_sent_and_read_fits_the_services_own_description() -> None:
         stub.add_response("invoke_agent_runtime", answer)
         assert bought(client).order_id == "ORD-1"
         stub.add_client_error("invoke_agent_runtime", "RuntimeClientError", "the agent fell over", 424)
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             bought(client)
         assert failed.value.may_be_done
 
 
 def test_a_search_reads_the_last_event_of_a_stream() -> None:
-    asked = Asked("HYD", "ORD", TO_CHICAGO.departure_date, TO_CHICAGO.return_date, Cabin.economy)
-    offers = list(Timetable().offers(asked, NOON.timestamp()))
+    asked = TripRequest("HYD", "ORD", TO_CHICAGO.departure_date, TO_CHICAGO.return_date, Cabin.economy)
+    offers = list(Timetable().list_offers(asked, NOON.timestamp()))
     told = json.dumps({"result": {"offers": [each.model_dump(mode="json") for each in offers]}})
     stream = f'data: {{"progress": "searching"}}\n\ndata: {told}\n\n'.encode()
     client = Recorded(stream, "text/event-stream; charset=utf-8")
@@ -130,7 +130,7 @@ def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
     assert asyncio.run(portal_of(Recorded({"result": {"orders": []}})).look_up(REFERENCE)) == ()
     nonsense: list[Any] = [{}, {"orders": [ORDER | {"reference": "another"}]}, {"orders": None}, []]
     for wrong in nonsense:
-        with pytest.raises(PartyFailed) as failed:
+        with pytest.raises(ExternalServiceFailed) as failed:
             asyncio.run(portal_of(Recorded({"result": wrong})).look_up(REFERENCE))
         assert not failed.value.may_be_done
     ended = {
@@ -147,7 +147,7 @@ def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
 
 
 def test_a_refusal_of_the_portal_is_for_good() -> None:
-    with pytest.raises(PartyRefused) as refused:
+    with pytest.raises(ExternalServiceRefused) as refused:
         bought(Recorded({"error": {"code": "payment_failed", "message": "card of Grace Hopper"}}))
     assert refused.value.code == "payment_failed"
     assert "Hopper" not in str(refused.value)
@@ -173,7 +173,7 @@ def test_a_refusal_of_the_portal_is_for_good() -> None:
     ],
 )
 def test_a_failure_says_whether_something_may_be_bought(answer: Any, may_be_done: bool) -> None:
-    with pytest.raises(PartyFailed) as failed:
+    with pytest.raises(ExternalServiceFailed) as failed:
         bought(Recorded(answer))
     assert failed.value.may_be_done is may_be_done
 

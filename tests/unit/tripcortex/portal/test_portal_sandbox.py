@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.web import serving
+from holdfast.web import serve_in_thread
 from tests.unit.tripcortex.portal.portal_play import KEY, NOON, HandClock, make_sandbox, sold
-from tripcortex.model import Cabin
-from tripcortex.sandbox.portal import PortalSandbox, portal_app
-from tripcortex.sandbox.portal_flights import (
+from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
+from tripcortex.demo.sandbox.portal_ledger import FILE_NAME, PortalLedger
+from tripcortex.demo.sandbox.portal_timetable import (
     LAYOVER_MINUTES,
-    Asked,
+    NotFlown,
     Timetable,
-    Unflown,
-    airport,
-    distance_km,
-    read_offer_id,
+    TripRequest,
+    compute_distance_km,
+    get_airport,
+    parse_offer_id,
 )
-from tripcortex.sandbox.portal_ledger import FILE, PortalLedger
+from tripcortex.model.entities import Cabin
 
 NOW = NOON.timestamp()
 PLACES = st.sampled_from("HYD ORD MDW JFK SFO LHR FRA CDG DXB SIN NRT SYD GRU NBO ANC PBI KTM".split())
@@ -46,9 +46,9 @@ def test_any_two_airports_are_flown_on_any_day_by_flights_that_can_be(
     if origin == destination:
         return
     out = NOON.date() + timedelta(days=days)
-    asked = Asked(origin, destination, out, out + timedelta(days=stay), cabin)
-    offers = list(Timetable().offers(asked, NOW))
-    assert offers and offers == list(Timetable().offers(asked, NOW))
+    asked = TripRequest(origin, destination, out, out + timedelta(days=stay), cabin)
+    offers = list(Timetable().list_offers(asked, NOW))
+    assert offers and offers == list(Timetable().list_offers(asked, NOW))
     assert len({each.offer_id for each in offers}) == len(offers)
     for offer in offers:
         assert offer.outbound[0].departs_at.date() == out
@@ -57,23 +57,23 @@ def test_any_two_airports_are_flown_on_any_day_by_flights_that_can_be(
             for leg in legs:
                 flown = leg.arrives_at - leg.departs_at
                 assert flown == timedelta(minutes=leg.duration_minutes)
-                km = distance_km(airport(leg.origin), airport(leg.destination))
+                km = compute_distance_km(get_airport(leg.origin), get_airport(leg.destination))
                 assert km / 1000 * 60 < leg.duration_minutes < km / 700 * 60 + 60
-                zone = airport(leg.destination).zone
+                zone = get_airport(leg.destination).zone
                 assert leg.arrives_at.utcoffset() == leg.arrives_at.astimezone(zone).utcoffset()
             for before, after in pairwise(legs):
                 wait = after.departs_at - before.arrives_at
                 assert before.destination == after.origin
                 assert LAYOVER_MINUTES[0] - 5 <= wait.total_seconds() / 60 <= LAYOVER_MINUTES[1]
-        known = read_offer_id(offer.offer_id)
+        known = parse_offer_id(offer.offer_id)
         assert known is not None
-        assert Timetable().offer(*known, NOW) == offer
+        assert Timetable().get_offer(*known, NOW) == offer
 
 
 def test_fares_are_dearer_in_a_better_cabin_and_shortly_before() -> None:
     def fare(days: int, cabin: Cabin) -> float:
-        asked = Asked("JFK", "LHR", NOON.date() + timedelta(days=days), None, cabin)
-        return float(min(each.price_usd for each in Timetable(price_step_s=0).offers(asked, NOW)))
+        asked = TripRequest("JFK", "LHR", NOON.date() + timedelta(days=days), None, cabin)
+        return float(min(each.price_usd for each in Timetable(price_step_s=0).list_offers(asked, NOW)))
 
     by_cabin = [fare(30, cabin) for cabin in Cabin]
     assert by_cabin == sorted(set(by_cabin))
@@ -82,15 +82,15 @@ def test_fares_are_dearer_in_a_better_cabin_and_shortly_before() -> None:
 
 
 def test_a_price_stands_within_a_step_of_the_clock_and_moves_within_its_bounds_beyond() -> None:
-    asked = Asked("JFK", "LHR", date(2026, 4, 20), None, Cabin.economy)
+    asked = TripRequest("JFK", "LHR", date(2026, 4, 20), None, Cabin.economy)
     stood, moving = Timetable(price_step_s=0), Timetable(price_step_s=900)
-    base = {each.offer_id.rpartition("-")[0]: each.price_usd for each in stood.offers(asked, NOW)}
+    base = {each.offer_id.rpartition("-")[0]: each.price_usd for each in stood.list_offers(asked, NOW)}
     seen = set()
     for step in range(40):
         at = NOW + 900 * step
-        prices = [each.price_usd for each in moving.offers(asked, at)]
-        assert prices == [each.price_usd for each in moving.offers(asked, at + 899)]
-        for each in moving.offers(asked, at):
+        prices = [each.price_usd for each in moving.list_offers(asked, at)]
+        assert prices == [each.price_usd for each in moving.list_offers(asked, at + 899)]
+        for each in moving.list_offers(asked, at):
             factor = each.price_usd / base[each.offer_id.rpartition("-")[0]]
             assert 0.93 < factor < 1.09
             seen.add(round(factor, 2))
@@ -101,7 +101,7 @@ def test_local_times_follow_the_change_of_the_clocks() -> None:
     """New York's clocks go forward on the 8th of March 2026, London's on the 29th."""
 
     def hours(day: date) -> float:
-        offer = next(Timetable().offers(Asked("JFK", "LHR", day, None, Cabin.economy), NOW))
+        offer = next(Timetable().list_offers(TripRequest("JFK", "LHR", day, None, Cabin.economy), NOW))
         leg = offer.outbound[0]
         return (
             leg.arrives_at.replace(tzinfo=UTC) - leg.departs_at.replace(tzinfo=UTC)
@@ -111,8 +111,10 @@ def test_local_times_follow_the_change_of_the_clocks() -> None:
 
 
 def test_what_never_was_an_offer_is_none() -> None:
-    real = next(Timetable().offers(Asked("JFK", "LHR", date(2026, 4, 20), None, Cabin.first), NOW)).offer_id
-    assert read_offer_id(real)
+    real = next(
+        Timetable().list_offers(TripRequest("JFK", "LHR", date(2026, 4, 20), None, Cabin.first), NOW)
+    ).offer_id
+    assert parse_offer_id(real)
     for wrong in (
         "",
         real + "0" * 9,
@@ -121,13 +123,16 @@ def test_what_never_was_an_offer_is_none() -> None:
         real.replace("20260420", "20261399"),
         real.replace("first", "royal"),
     ):
-        assert read_offer_id(wrong) is None
-    with pytest.raises(Unflown):
-        airport("XXX")
+        assert parse_offer_id(wrong) is None
+    with pytest.raises(NotFlown):
+        get_airport("XXX")
 
 
 def test_what_cannot_be_searched_is_refused_by_a_code() -> None:
-    with serving(portal_app(make_sandbox(api_key=""))) as url, httpx2.Client(base_url=url) as http:
+    with (
+        serve_in_thread(build_portal_app(make_sandbox(api_key=""))) as url,
+        httpx2.Client(base_url=url) as http,
+    ):
 
         def asked(**changes: Any) -> tuple[int, Any]:
             answer = http.post("/v1/searches", json=SEARCH | changes)
@@ -154,7 +159,10 @@ def test_what_cannot_be_searched_is_refused_by_a_code() -> None:
 def test_the_same_reference_twice_is_sold_twice_and_the_ledger_shows_it() -> None:
     sandbox = make_sandbox()
     headers = {"x-api-key": KEY}
-    with serving(portal_app(sandbox)) as url, httpx2.Client(base_url=url, headers=headers) as http:
+    with (
+        serve_in_thread(build_portal_app(sandbox)) as url,
+        httpx2.Client(base_url=url, headers=headers) as http,
+    ):
         assert httpx2.post(f"{url}/v1/searches", json=SEARCH).status_code == 401
         offer = http.post("/v1/searches", json=SEARCH).json()["offers"][0]
         order = {
@@ -176,7 +184,7 @@ def test_the_same_reference_twice_is_sold_twice_and_the_ledger_shows_it() -> Non
 
 def test_its_doors_set_what_goes_wrong() -> None:
     sandbox = make_sandbox(api_key="")
-    with serving(portal_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+    with serve_in_thread(build_portal_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         http.post("/sandbox/outage", json={"is_down": True}).raise_for_status()
         assert http.post("/v1/searches", json=SEARCH).status_code == 503
         http.post("/sandbox/outage", json={"is_down": False}).raise_for_status()
@@ -195,16 +203,18 @@ def test_its_doors_set_what_goes_wrong() -> None:
 def test_the_ledger_outlives_the_process_and_a_line_that_was_cut_off_took_no_effect(tmp_path: Path) -> None:
     clock = HandClock()
     ledger = PortalLedger(clock, tmp_path)
-    offer = next(Timetable().offers(Asked("JFK", "LHR", date(2026, 4, 20), None, Cabin.economy), NOW))
+    offer = next(
+        Timetable().list_offers(TripRequest("JFK", "LHR", date(2026, 4, 20), None, Cabin.economy), NOW)
+    )
     first = ledger.sell("trip-1", offer, "emp-42")
     ledger.sell("trip-2", offer, "emp-43")
     ended = ledger.cancel(first.order_id)
-    with (tmp_path / FILE).open("ab") as file:
+    with (tmp_path / FILE_NAME).open("ab") as file:
         file.write(b'{"number": 4, "what": "ord')
     again = PortalSandbox(clock=clock, folder=tmp_path).orders
     assert again.entries == ledger.entries and again.orders == ledger.orders
     assert again.cancel(first.order_id) == ended
-    assert again.sold(offer) == 2
+    assert again.count_sold(offer) == 2
     third = again.sell("trip-3", offer, "emp-44")
-    assert PortalLedger(clock, tmp_path).under("trip-3") == [third]
+    assert PortalLedger(clock, tmp_path).find_orders("trip-3") == [third]
     assert ledger.cancel("ORD-of-nobody") is None

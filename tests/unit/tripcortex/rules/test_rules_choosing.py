@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.tripcortex.steps.test_endings import check_ended
 from tests.unit.tripcortex.steps.trip_play import APPROVER, SENTENCE, Play, play
-from tripcortex.model import BookingStatus
+from tripcortex.model.entities import BookingStatus
 
 HOUR = 3600.0
 
@@ -19,7 +19,7 @@ def test_nothing_is_bought_by_the_silence_of_a_role_that_nobody_has_and_the_trav
         booking = await trip.booking(offered)
         assert booking.approval is not None
         assert (booking.approval.asked_of, booking.approval.at_deadline) == ("line-manager", "refuse")
-        assert "Nobody is set for the approver “line-manager”" in booking.notes[-1]
+        assert "No employee is set for the approver role “line-manager”" in booking.notes[-1]
         message = (await trip.told())[-1]
         assert (message.kind, message.body["notes"]) == ("approver_missing", booking.notes)
         await trip.pass_time(HOUR)
@@ -40,7 +40,7 @@ def test_the_approver_has_the_policys_time_and_is_told_when_the_offer_ends() -> 
         assert message.body["dueAt"] == booking.approval.due_at.isoformat()
         now = datetime.fromtimestamp(trip.clock.now(), booking.approval.due_at.tzinfo)
         assert (booking.approval.due_at - now).total_seconds() == HOUR
-        assert not any("Nobody is set" in each for each in booking.notes)
+        assert not any("No employee is set" in each for each in booking.notes)
 
     play(story)
 

@@ -11,17 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.tripcortex.rules.trips import POLICY, RULES, SILENT, TODAY, Text, option, plan
-from tripcortex.model import ITEM_OPTIONS_BYTES_MAX, BookingPlan, Cabin, FlightOption
-from tripcortex.rules import Ranking, Reason, TravelPolicy, judged_option, ranked, top_options
-from tripcortex.rules.options import part_of_day
+from tripcortex.domain.policy_rules import (
+    Ranking,
+    Reason,
+    TravelPolicy,
+    check_option,
+    pick_top_options,
+    rank_options,
+)
+from tripcortex.domain.policy_rules.option_ranking import get_part_of_day
+from tripcortex.model.entities import ITEM_OPTIONS_BYTES_MAX, BookingPlan, Cabin, FlightOption
 
 
 def shown(*options: FlightOption, trip: BookingPlan | None = None, count: int = 3) -> list[str]:
-    best = top_options(options, trip or plan(), POLICY, SILENT, count, today=TODAY)
+    best = pick_top_options(options, trip or plan(), POLICY, SILENT, count, today=TODAY)
     return [each.option_id for each in best]
 
 
-# --- order ---------------------------------------------------------------------------------------------------------
+# --- order --------------------------------------------------------------------------------------------------
 
 
 def test_the_cheaper_goes_first() -> None:
@@ -41,14 +48,14 @@ def test_a_preferred_airline_goes_first_while_it_is_near_the_lowest_fare() -> No
 def test_a_narrower_tolerance_in_the_text_counts() -> None:
     text = Text("Choose preferred carriers within 5 % of the lowest fare.")
 
-    best = top_options(
+    best = pick_top_options(
         [option("x", "300", "AA"), option("y", "330", "DL")], plan(), POLICY, [text], today=TODAY
     )
     assert [each.option_id for each in best] == ["x", "y"]
 
 
 def test_what_needs_approval_comes_after_all_that_complies_and_is_marked() -> None:
-    best = top_options(
+    best = pick_top_options(
         [option("soft", "501", "UA"), option("fine", "499", "AA")], plan(), POLICY, SILENT, today=TODAY
     )
 
@@ -60,14 +67,14 @@ def test_what_needs_approval_comes_after_all_that_complies_and_is_marked() -> No
 def test_of_what_needs_approval_fewer_breaches_go_before_a_preferred_airline() -> None:
     dear_and_late, late = option("two", "660", "UA", days_ahead=3), option("one", "640", "AA", days_ahead=3)
 
-    best = top_options([dear_and_late, late], plan(days_ahead=3), POLICY, SILENT, today=TODAY)
+    best = pick_top_options([dear_and_late, late], plan(days_ahead=3), POLICY, SILENT, today=TODAY)
     assert [(each.option_id, len(each.breaches)) for each in best] == [("one", 1), ("two", 2)]
 
 
 def test_the_mark_of_a_preferred_airline_is_the_policys_not_the_portals() -> None:
     boast = option("a", carrier="AA").model_copy(update={"is_preferred_vendor": True})
 
-    best = top_options([boast, option("b", "450", carrier="DL")], plan(), POLICY, SILENT, today=TODAY)
+    best = pick_top_options([boast, option("b", "450", carrier="DL")], plan(), POLICY, SILENT, today=TODAY)
     assert {each.option_id: each.is_preferred_vendor for each in best} == {"a": False, "b": True}
 
 
@@ -81,7 +88,7 @@ def test_the_mark_of_a_preferred_airline_is_the_policys_not_the_portals() -> Non
     ],
 )
 def test_among_near_fares_the_employees_wishes_decide(wishes: dict[str, Any], first: str) -> None:
-    by = TravelPolicy.read(RULES | {"preferred_carriers": {"carriers": ["XX"], "within_percent": 10}})
+    by = TravelPolicy.parse(RULES | {"preferred_carriers": {"carriers": ["XX"], "within_percent": 10}})
     options = [
         option("stops", "300", "DL", flights=(120, 100)),
         option("american", "304", "AA", flights=(120, 100)),
@@ -89,7 +96,7 @@ def test_among_near_fares_the_employees_wishes_decide(wishes: dict[str, Any], fi
         option("evening", "302", "DL", flights=(120, 100), hour=18),
     ]
 
-    best = top_options(options, plan(**wishes), by, SILENT, today=TODAY)
+    best = pick_top_options(options, plan(**wishes), by, SILENT, today=TODAY)
     assert best[0].option_id == first
 
 
@@ -98,10 +105,10 @@ def test_among_near_fares_the_employees_wishes_decide(wishes: dict[str, Any], fi
     [(4, "night"), (5, "morning"), (12, "afternoon"), (17, "evening"), (21, "night"), (23, "night")],
 )
 def test_a_day_has_four_parts(hour: int, part: str) -> None:
-    assert part_of_day(option(hour=hour)) == part
+    assert get_part_of_day(option(hour=hour)) == part
 
 
-# --- how many ------------------------------------------------------------------------------------------------------
+# --- how many -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-65")
@@ -111,7 +118,7 @@ def test_three_are_shown_and_never_more_than_five(count: int | None, many: int) 
     options = [option(f"o-{number}", str(200 + number)) for number in range(12)]
     wanted = () if count is None else (count,)
 
-    assert len(top_options(options, plan(), POLICY, SILENT, *wanted, today=TODAY)) == many
+    assert len(pick_top_options(options, plan(), POLICY, SILENT, *wanted, today=TODAY)) == many
 
 
 @pytest.mark.proves("TC-65")
@@ -121,14 +128,14 @@ def test_no_more_is_shown_than_a_booking_can_hold() -> None:
         for number in range(3)
     ]
 
-    assert len(top_options(large, plan(), POLICY, SILENT, today=TODAY)) == 2
+    assert len(pick_top_options(large, plan(), POLICY, SILENT, today=TODAY)) == 2
 
 
-# --- nothing to choose from ----------------------------------------------------------------------------------------
+# --- nothing to choose from ---------------------------------------------------------------------------------
 
 
 def test_where_nothing_complies_it_says_why_and_what_would() -> None:
-    result = ranked(
+    result = rank_options(
         [option("a", "300", cabin=Cabin.business), option("b", "200", carrier="ZZ", cabin=Cabin.business)],
         plan(),
         POLICY,
@@ -136,7 +143,7 @@ def test_where_nothing_complies_it_says_why_and_what_would() -> None:
         today=TODAY,
     )
 
-    assert result.shown == ()
+    assert result.options == ()
     assert result.failure is not None
     assert result.failure.code == "nothing_complies"
     assert result.failure.remedy == "book economy"
@@ -145,12 +152,12 @@ def test_where_nothing_complies_it_says_why_and_what_would() -> None:
 
 
 def test_where_no_flight_was_found_it_says_so() -> None:
-    failure = ranked([], plan(), POLICY, SILENT, today=TODAY).failure
+    failure = rank_options([], plan(), POLICY, SILENT, today=TODAY).failure
 
     assert failure is not None and failure.code == "no_flights"
 
 
-# --- laws ----------------------------------------------------------------------------------------------------------
+# --- laws ---------------------------------------------------------------------------------------------------
 
 FLIGHTS = st.builds(
     option,
@@ -178,7 +185,7 @@ WISHES = st.fixed_dictionaries(
 
 
 def ranking(flights: list[FlightOption], wishes: dict[str, Any], by: TravelPolicy = POLICY) -> Ranking:
-    return ranked(flights, plan(**wishes), by, SILENT, 5, today=TODAY)
+    return rank_options(flights, plan(**wishes), by, SILENT, 5, today=TODAY)
 
 
 @given(MANY_FLIGHTS, WISHES)
@@ -187,13 +194,13 @@ def test_a_flight_that_complies_never_comes_after_one_that_does_not(
 ) -> None:
     result = ranking(flights, wishes)
 
-    breaching = [bool(each.breaches) for each in result.shown]
+    breaching = [bool(each.breaches) for each in result.options]
     assert breaching == sorted(breaching)
-    assert not any(breach.severity == "hard" for each in result.shown for breach in each.breaches)
+    assert not any(breach.severity == "hard" for each in result.options for breach in each.breaches)
     # What complies and is not shown had no place: the places are taken by others that comply.
     complying = sum(judgement.ok for judgement in result.judgements)
     assert breaching.count(False) == min(5, complying)
-    assert (result.failure is None) is bool(result.shown)
+    assert (result.failure is None) is bool(result.options)
 
 
 @given(MANY_FLIGHTS, WISHES, st.randoms(use_true_random=False))
@@ -214,7 +221,7 @@ def stricter(draw: st.DrawFn) -> TravelPolicy:
     ]
     caps = [{**cap, "max_usd": Decimal(cap["max_usd"]) - draw(st.integers(0, 400))} for cap in RULES["caps"]]
     hard = draw(st.integers(1, 20))
-    return TravelPolicy.read(
+    return TravelPolicy.parse(
         RULES
         | {
             "cabins": cabins,
@@ -230,7 +237,7 @@ def stricter(draw: st.DrawFn) -> TravelPolicy:
 def test_a_stricter_policy_never_lets_more_pass(
     flight: FlightOption, wishes: dict[str, Any], by: TravelPolicy
 ) -> None:
-    before, after = (judged_option(flight, plan(**wishes), each, SILENT, TODAY) for each in (POLICY, by))
+    before, after = (check_option(flight, plan(**wishes), each, SILENT, TODAY) for each in (POLICY, by))
 
     assert before.ok or not after.ok
     assert before.is_bookable or not after.is_bookable
@@ -240,21 +247,21 @@ def test_a_stricter_policy_never_lets_more_pass(
 def test_without_a_relevant_passage_nothing_passes_that_would_not_with_one(
     flight: FlightOption, wishes: dict[str, Any]
 ) -> None:
-    known = judged_option(flight, plan(**wishes), POLICY, SILENT, TODAY)
+    known = check_option(flight, plan(**wishes), POLICY, SILENT, TODAY)
 
-    assert known.ok or not judged_option(flight, plan(**wishes), POLICY, (), TODAY).ok
+    assert known.ok or not check_option(flight, plan(**wishes), POLICY, (), TODAY).ok
 
 
 def test_a_flight_on_another_day_than_planned_is_judged_by_its_own_day() -> None:
     late = option(days_ahead=3)
 
-    (breach,) = judged_option(late, plan(days_ahead=20), POLICY, SILENT, TODAY).breaches
+    (breach,) = check_option(late, plan(days_ahead=20), POLICY, SILENT, TODAY).breaches
     assert breach.remedy == f"leave on or after {TODAY + timedelta(days=14)}"
 
 
 def test_flights_that_are_too_large_to_be_kept_are_a_failure_and_no_empty_choice() -> None:
     huge = option("a").model_copy(update={"carrier_name": "x" * ITEM_OPTIONS_BYTES_MAX})
 
-    ranking = ranked([huge], plan(), POLICY, SILENT, today=TODAY)
-    assert ranking.shown == ()
+    ranking = rank_options([huge], plan(), POLICY, SILENT, today=TODAY)
+    assert ranking.options == ()
     assert ranking.failure is not None and ranking.failure.code == "options_too_large"

@@ -7,21 +7,21 @@ from decimal import Decimal
 import pytest
 
 from tests.unit.tripcortex.rules.trips import Text
-from tripcortex.model import Cabin
-from tripcortex.rules.policy import Route
-from tripcortex.rules.reading import Kind, TextRule, read
-from tripcortex.rules.wording import DAYS, HOURS, span_of
+from tripcortex.domain.policy_rules.phrases import DAYS, HOURS, parse_span
+from tripcortex.domain.policy_rules.text_rules import RuleKind, TextRule, extract_rules
+from tripcortex.domain.policy_rules.travel_policy import Route
+from tripcortex.model.entities import Cabin
 
 
 def only(text: str, section: str | None = None) -> TextRule:
-    (rule,) = read([Text(text, section)]).rules
+    (rule,) = extract_rules([Text(text, section)]).rules
     return rule
 
 
 def cabin_at(hours: str, text: str, route: Route = Route.short_haul) -> list[Cabin | None]:
-    rules = read([Text(text)]).rules
-    assert all(rule.kind is Kind.cabin for rule in rules)
-    return [rule.cabin for rule in rules if rule.holds(route, Decimal(hours), 20)]
+    rules = extract_rules([Text(text)]).rules
+    assert all(rule.kind is RuleKind.cabin for rule in rules)
+    return [rule.cabin for rule in rules if rule.applies_to(route, Decimal(hours), 20)]
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def cabin_at(hours: str, text: str, route: Route = Route.short_haul) -> list[Cab
     ],
 )
 def test_understands_a_span_of_hours(words: str, inside: str, outside: str) -> None:
-    span = span_of(f"on flights {words}", HOURS)
+    span = parse_span(f"on flights {words}", HOURS)
 
     assert Decimal(inside) in span and Decimal(outside) not in span
 
 
 def test_counts_weeks_in_days() -> None:
-    assert span_of("at least two weeks before departure", DAYS).low == 14
+    assert parse_span("at least two weeks before departure", DAYS).low == 14
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,14 @@ def test_reads_two_cabins_of_one_sentence() -> None:
 def test_reads_a_fare_cap(sentence: str, most: str, routes: set[Route]) -> None:
     rule = only(sentence)
 
-    assert (rule.kind, rule.max_usd, set(rule.routes)) == (Kind.fare, Decimal(most), routes)
+    assert (rule.kind, rule.max_usd, set(rule.routes)) == (RuleKind.fare, Decimal(most), routes)
     assert rule.citation.quote == sentence
 
 
 def test_reads_several_caps_of_one_sentence() -> None:
-    rules = read([Text("The maximum fare is $500 for domestic and $1,500 for long-haul flights.")]).rules
+    rules = extract_rules(
+        [Text("The maximum fare is $500 for domestic and $1,500 for long-haul flights.")]
+    ).rules
 
     assert {(rule.max_usd, *rule.routes) for rule in rules} == {
         (Decimal(500), Route.domestic),
@@ -127,12 +129,12 @@ def test_a_section_says_the_route_where_the_sentence_does_not() -> None:
     ],
 )
 def test_takes_nothing_else_for_a_rule(text: str) -> None:
-    assert read([Text(text)]).rules == ()
+    assert extract_rules([Text(text)]).rules == ()
 
 
 @pytest.mark.parametrize("amount", ["€400", "EUR 400", "400 EUR", "C$400", "$400 CAD", "£400"])
 def test_an_amount_in_another_currency_is_told_and_not_compared(amount: str) -> None:
-    found = read([Text(f"The maximum fare for domestic flights is {amount}.")])
+    found = extract_rules([Text(f"The maximum fare for domestic flights is {amount}.")])
 
     assert found.rules == ()
     assert len(found.notes) == 1 and amount in found.notes[0]
@@ -151,7 +153,7 @@ def test_an_amount_in_another_currency_is_told_and_not_compared(amount: str) -> 
 def test_reads_how_long_ahead_to_book(sentence: str, days: int, is_refused: bool) -> None:
     rule = only(sentence)
 
-    assert (rule.kind, rule.days, rule.is_absolute) == (Kind.notice, days, is_refused)
+    assert (rule.kind, rule.days, rule.is_absolute) == (RuleKind.notice, days, is_refused)
 
 
 CAPS = """
@@ -174,7 +176,9 @@ Table 2: Fare caps by route and notice
     ],
 )
 def test_reads_a_table_with_a_column_per_notice(route: Route, days: int, most: int | None) -> None:
-    holding = [rule.max_usd for rule in read([Text(CAPS)]).rules if rule.holds(route, None, days)]
+    holding = [
+        rule.max_usd for rule in extract_rules([Text(CAPS)]).rules if rule.applies_to(route, None, days)
+    ]
 
     assert holding == ([] if most is None else [most])
 
@@ -182,7 +186,7 @@ def test_reads_a_table_with_a_column_per_notice(route: Route, days: int, most: i
 def test_reads_a_table_with_units_in_its_heads() -> None:
     text = "| Route | Days ahead | Maximum fare (USD) |\n|--|--|--|\n| Domestic | 14+ | 500 |\n| Domestic | 0-13 | 650 |"
 
-    rules = read([Text(text)]).rules
+    rules = extract_rules([Text(text)]).rules
     assert [(rule.max_usd, 13 in rule.days_ahead, 14 in rule.days_ahead) for rule in rules] == [
         (Decimal(500), False, True),
         (Decimal(650), True, False),
@@ -202,7 +206,7 @@ def test_reads_cabins_of_a_table_and_leaves_its_remarks() -> None:
 def test_the_order_of_the_passages_does_not_matter() -> None:
     passages = [Text("The maximum fare is $500.", chunk_id="b"), Text(CAPS, chunk_id="a")]
 
-    assert read(passages) == read(reversed(passages))
+    assert extract_rules(passages) == extract_rules(reversed(passages))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +231,9 @@ def test_a_fare_with_an_exception_holds_for_all_but_that() -> None:
 
 def test_an_exception_of_two_conditions_is_no_plain_rule() -> None:
     assert (
-        read([Text("Business class is not permitted unless the flight is long-haul and over 8 hours.")]).rules
+        extract_rules(
+            [Text("Business class is not permitted unless the flight is long-haul and over 8 hours.")]
+        ).rules
         == ()
     )
 
@@ -248,7 +254,7 @@ def test_an_exception_of_two_conditions_is_no_plain_rule() -> None:
     ],
 )
 def test_what_is_of_other_things_or_of_some_people_is_no_rule_for_everybody(sentence: str) -> None:
-    assert read([Text(sentence)]).rules == ()
+    assert extract_rules([Text(sentence)]).rules == ()
 
 
 @pytest.mark.parametrize(

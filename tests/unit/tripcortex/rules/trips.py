@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tripcortex.model import (
+from tripcortex.domain.policy_rules import TravelPolicy
+from tripcortex.model.entities import (
     BookingPlan,
     Cabin,
     Citation,
@@ -16,7 +17,6 @@ from tripcortex.model import (
     Segment,
     TripParameters,
 )
-from tripcortex.rules import TravelPolicy
 
 TODAY = date(2026, 3, 10)
 RULES: dict[str, Any] = {
@@ -45,7 +45,7 @@ RULES: dict[str, Any] = {
     },
     "hard_stops": ["cabin_above_policy"],
 }
-POLICY = TravelPolicy.read(RULES, file_name="northwind.json", policy_id="p-1")
+POLICY = TravelPolicy.parse(RULES, file_name="northwind.json", policy_id="p-1")
 NAMES = {"UA": "United Airlines", "DL": "Delta Air Lines", "AA": "American Airlines", "ZZ": "Zed Air"}
 
 
@@ -75,7 +75,7 @@ SILENT = (Text("This policy holds for every employee."),)
 
 
 def policy(**changes: Any) -> TravelPolicy:
-    return TravelPolicy.read(RULES | changes, file_name="northwind.json", policy_id="p-1")
+    return TravelPolicy.parse(RULES | changes, file_name="northwind.json", policy_id="p-1")
 
 
 def plan(

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import AnswerRefused, AnswerTooLate, HoldfastError, InvalidRequest, NotAwaited
+from holdfast.core.errors import DeadlinePassed, HoldfastError, InvalidRequest, NotWaiting, WaitTokenRefused
 from tests.unit.tripcortex.steps.test_endings import check_ended
 from tests.unit.tripcortex.steps.trip_play import APPROVER, EMPLOYEE, SENTENCE, Play, play
-from tripcortex.flow import BOOKING
-from tripcortex.model import Approval, AuditEvent, Booking, BookingStatus
-from tripcortex.rules.approvals import MayNotDecide
-from tripcortex.steps.planning import QUESTIONS_MAX
+from tripcortex.domain.policy_rules.approvals import MayNotDecide
+from tripcortex.model.entities import Approval, AuditEvent, Booking, BookingStatus
+from tripcortex.workers.flow import BOOKING_FLOW
+from tripcortex.workers.steps.plan import QUESTIONS_MAX
 
 S = BookingStatus
 # Seven days ahead, where the policy wants fourteen.
@@ -47,8 +47,8 @@ def test_an_option_that_was_not_offered_a_wrong_token_or_another_answer_changes_
         await _refused(trip, booking, trip.answer(booking, "choose", {}), InvalidRequest)
         await _refused(trip, booking, trip.answer(booking, "pay", {"optionId": "1"}), InvalidRequest)
         for token in ("", "x" * 43, booking.flow_token or ""):
-            await _refused(trip, booking, trip.choose(booking, "1", token), AnswerRefused)
-        await _refused(trip, booking, trip.answer(booking, "answer", {"text": "yes"}), NotAwaited)
+            await _refused(trip, booking, trip.choose(booking, "1", token), WaitTokenRefused)
+        await _refused(trip, booking, trip.answer(booking, "answer", {"text": "yes"}), NotWaiting)
         assert (await trip.choose(booking, "3")).selected_option == booking.flight_options[2]
 
     play(story)
@@ -58,10 +58,10 @@ def test_an_option_that_was_not_offered_a_wrong_token_or_another_answer_changes_
 def test_the_token_of_one_booking_is_of_no_use_for_another() -> None:
     async def story(trip: Play) -> None:
         first = await trip.offered()
-        token = BOOKING.token(first)
+        token = BOOKING_FLOW.make_token(first)
         await trip.cancel(first)
         second = await trip.offered()
-        await _refused(trip, second, trip.choose(second, "1", token), AnswerRefused)
+        await _refused(trip, second, trip.choose(second, "1", token), WaitTokenRefused)
 
     play(story)
 
@@ -71,14 +71,14 @@ def test_the_token_of_one_booking_is_of_no_use_for_another() -> None:
 def test_an_answer_after_the_deadline_is_refused_before_the_sweeper_came_and_after_it() -> None:
     async def story(trip: Play) -> None:
         booking = await trip.offered()
-        token = BOOKING.token(booking)
+        token = BOOKING_FLOW.make_token(booking)
         trip.clock.move(1800)
         # The deadline is made true by whoever meets it first.
-        with pytest.raises(AnswerTooLate) as late:
+        with pytest.raises(DeadlinePassed) as late:
             await trip.choose(booking, "1", token)
         assert late.value.state == "cancelled"
         await check_ended(trip, booking, S.cancelled, "choice_expired")
-        await _refused(trip, booking, trip.choose(booking, "1", token), NotAwaited)
+        await _refused(trip, booking, trip.choose(booking, "1", token), NotWaiting)
         await trip.pass_time(60)
         assert len([each for each in await trip.trail(booking) if each.step == "Choice"]) == 1
 
@@ -89,13 +89,13 @@ def test_an_answer_after_the_deadline_is_refused_before_the_sweeper_came_and_aft
 def test_of_choices_at_the_same_moment_one_is_taken() -> None:
     async def story(trip: Play) -> None:
         booking = await trip.offered()
-        token = BOOKING.token(booking)
+        token = BOOKING_FLOW.make_token(booking)
         outcomes = await asyncio.gather(
             *(trip.choose(booking, str(number), token) for number in (1, 2, 3) for _ in range(4)),
             return_exceptions=True,
         )
         taken = [each for each in outcomes if isinstance(each, Booking)]
-        assert len(taken) == 1 and {type(each) for each in outcomes} == {Booking, NotAwaited}
+        assert len(taken) == 1 and {type(each) for each in outcomes} == {Booking, NotWaiting}
         assert (await trip.booking(booking)).selected_option == taken[0].selected_option
         await trip.work()
         assert len(trip.sandbox.ledger) == 1
@@ -114,7 +114,7 @@ def test_an_offer_that_the_portal_no_longer_holds_cannot_be_chosen() -> None:
     play(story, offer_life_s=600.0)
 
 
-# --- a question ------------------------------------------------------------------------------------------------
+# --- a question ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("TC-91")
@@ -183,7 +183,7 @@ def test_a_request_that_cannot_be_read_is_refused_politely_with_its_reason_audit
     play(story)
 
 
-# --- an approval -----------------------------------------------------------------------------------------------
+# --- an approval --------------------------------------------------------------------------------------------
 
 
 async def _asked(trip: Play) -> Booking:
@@ -211,7 +211,7 @@ def test_a_soft_breach_goes_on_when_the_approver_lets_it_pass_and_nobody_else_ca
         await _refused(trip, booking, _decision(trip, booking, "approve", EMPLOYEE), MayNotDecide)
         await _refused(trip, booking, _decision(trip, booking, "approve", "emp-99"), MayNotDecide)
         await _refused(trip, booking, _decision(trip, booking, "perhaps", APPROVER), InvalidRequest)
-        await _refused(trip, booking, trip.choose(booking, "2"), NotAwaited)
+        await _refused(trip, booking, trip.choose(booking, "2"), NotWaiting)
         await _decision(trip, booking, "approve", APPROVER)
         entry = (await trip.trail(booking))[-1]
         assert (entry.event, entry.step) == (AuditEvent.user_selection, "Approval")
@@ -245,14 +245,14 @@ def test_an_approver_who_refuses_ends_the_booking() -> None:
 def test_silence_of_an_approver_decides_as_the_policy_says_and_a_late_decision_is_refused() -> None:
     async def story(trip: Play) -> None:
         booking = await _asked(trip)
-        token = BOOKING.token(booking)
+        token = BOOKING_FLOW.make_token(booking)
         await trip.pass_time(HOUR)
         booking = await trip.booking(booking)
         assert booking.approval is not None
         assert (booking.approval.decided_by, booking.approval.decision) == ("deadline", "approve")
         assert booking.status is S.confirmed
         given = {"decision": "refuse", "decidedBy": APPROVER}
-        await _refused(trip, booking, trip.answer(booking, "decide", given, token), NotAwaited)
+        await _refused(trip, booking, trip.answer(booking, "decide", given, token), NotWaiting)
 
     play(story)
 
@@ -268,11 +268,11 @@ def test_silence_that_refuses_ends_the_booking_at_the_deadline_whoever_meets_it_
             await trip.stores.run(doubted.set(CONFIDENCE, "low"))
             await trip.choose(booking)
             booking = await trip.booking(booking)
-            token = BOOKING.token(booking)
+            token = BOOKING_FLOW.make_token(booking)
             if meets_it_by_a_decision:
                 trip.clock.move(HOUR)
                 given = {"decision": "approve", "decidedBy": APPROVER}
-                with pytest.raises(AnswerTooLate) as late:
+                with pytest.raises(DeadlinePassed) as late:
                     await trip.answer(booking, "decide", given, token)
                 assert late.value.state == "failed"
             else:

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import PartyFailed, PartyRefused
-from holdfast.web.sandboxes import Faults
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from holdfast.web.sandbox_faults import Faults
 from tests.unit.tripcortex.steps.trip_play import EARLY, Play, play
-from tripcortex.flow import BOOKING
-from tripcortex.model import AuditEvent, Booking, BookingStatus, EmployeeId
-from tripcortex.portal.booking_once import SETTLED_S
-from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
-from tripcortex.portal.client import HttpPortal, make_client
-from tripcortex.requesting import BookingUnderWay, Traveller
+from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.client import HttpPortal, make_client
+from tripcortex.integrations.portal.purchases import SETTLED_S
+from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, EmployeeId
+from tripcortex.workers.booking_requests import BookingUnderWay, Traveller
+from tripcortex.workers.flow import BOOKING_FLOW
 
 S = BookingStatus
 MINUTE, HOUR = 60.0, 3600.0
@@ -66,7 +66,7 @@ def test_a_portal_that_cannot_be_reached_after_the_commitment_ends_in_the_link_a
         assert booking.status is S.failed and booking.failure is not None and booking.fallback_url
         assert booking.failure.code == "portal_unavailable"
         assert await errors(trip, booking) == ["portal_unavailable"]
-        assert await trip.marker() is None and await BOOKING.standing(trip.stores) == []
+        assert await trip.marker() is None and await BOOKING_FLOW.list_executions(trip.stores) == []
         assert bought(trip) == []
 
     play(story)
@@ -78,7 +78,7 @@ def test_behind_a_circuit_that_opened_after_the_commitment_the_link_is_there_at_
     async def story(trip: Play) -> None:
         booking = await committed(trip)
         for _ in range(5):
-            with pytest.raises(PartyFailed):
+            with pytest.raises(ExternalServiceFailed):
                 await PortalCircuit().call(trip.workflow, _down)
         await trip.work()
         booking = await trip.booking(booking)
@@ -89,7 +89,7 @@ def test_behind_a_circuit_that_opened_after_the_commitment_the_link_is_there_at_
 
 
 async def _down() -> None:
-    raise PartyFailed("down", may_be_done=False)
+    raise ExternalServiceFailed("down", may_be_done=False)
 
 
 @pytest.mark.parametrize("has_acted", [True, False])
@@ -138,19 +138,19 @@ def test_after_a_day_it_is_set_aside_for_the_travel_desk_and_goes_on_when_it_is_
         trip.sandbox.faults, trip.sandbox.is_down = Faults(), True
         for _ in range(25):
             await trip.pass_time(HOUR)
-        [place] = await BOOKING.standing(trip.stores)
+        [place] = await BOOKING_FLOW.list_executions(trip.stores)
         assert place.is_parked and place.parked is not None and "holdfast flows resume" in place.parked
         assert await errors(trip, booking) == ["outcome_open", "outcome_unknown"]
         assert (await told(trip))[-1] == ("pending", "outcome_unknown")
         # Resumed too early it is set aside again, and nobody is told twice.
-        await BOOKING.resume(trip.workflow)
+        await BOOKING_FLOW.resume(trip.workflow)
         await trip.work()
-        assert [each.is_parked for each in await BOOKING.standing(trip.stores)] == [True]
+        assert [each.is_parked for each in await BOOKING_FLOW.list_executions(trip.stores)] == [True]
         assert len(await errors(trip, booking)) == 2
         trip.sandbox.is_down = False
         await trip.pass_time(2 * MINUTE)
         assert (await trip.booking(booking)).status is S.booking
-        await BOOKING.resume(trip.workflow)
+        await BOOKING_FLOW.resume(trip.workflow)
         await trip.work()
         assert (await trip.booking(booking)).status is S.confirmed
         assert bought(trip) == [booking.booking_id]
@@ -179,13 +179,13 @@ def test_a_step_that_was_cut_off_is_tried_again_and_what_it_had_bought_is_found(
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
     """As if a step were cut off after so long."""
-    state = BOOKING.states["booking"]
-    step: Any = state.does
-    object.__setattr__(state, "does", dataclasses.replace(step, limit_s=seconds))
+    state = BOOKING_FLOW.states["booking"]
+    step: Any = state.action
+    object.__setattr__(state, "action", dataclasses.replace(step, timeout_s=seconds))
     try:
         yield
     finally:
-        object.__setattr__(state, "does", step)
+        object.__setattr__(state, "action", step)
 
 
 @pytest.mark.proves("TC-X8")
@@ -199,13 +199,13 @@ def test_what_falls_over_after_the_commitment_is_never_set_aside_in_silence() ->
         async with make_client(NOWHERE, "") as http:
             broken = trip.with_workshop(portal=Broken(http, trip.clock))
             await broken.work()
-        [place] = await BOOKING.standing(trip.stores)
+        [place] = await BOOKING_FLOW.list_executions(trip.stores)
         assert place.is_parked
         assert await errors(trip, booking) == ["outcome_unknown"]
         assert (await told(trip))[-1] == ("pending", "outcome_unknown")
         assert "with what it was given" not in str(await trip.trail(booking)) + str(place)
         trip.clock.move(2 * MINUTE)
-        await BOOKING.resume(trip.workflow)
+        await BOOKING_FLOW.resume(trip.workflow)
         await trip.work()
         # Nobody knew whether it was bought: it was not, was bought by the repeat, and is looked at once more.
         await trip.pass_time(SETTLED_S + 1)
@@ -224,7 +224,7 @@ def test_a_purchase_that_comes_through_late_is_cancelled_and_written_down() -> N
             await trip.pass_time(30)
         booking = await trip.booking(booking)
         assert booking.status is S.confirmed and len(bought(trip)) == 2
-        orders = trip.sandbox.orders.under(booking.booking_id)
+        orders = trip.sandbox.orders.find_orders(booking.booking_id)
         [live] = [each for each in orders if each.status == "confirmed"]
         assert booking.confirmation_number == live.confirmation
         assert await errors(trip, booking) == ["surplus_order"]
@@ -242,7 +242,7 @@ def test_a_purchase_is_confirmed_though_it_cannot_be_looked_up_a_second_time() -
         async def look_up(self, reference: str) -> Any:
             type(self).asked += 1
             if type(self).asked > 1:
-                raise PartyRefused("404", "gone")
+                raise ExternalServiceRefused("404", "gone")
             return await super().look_up(reference)
 
     async def story(trip: Play) -> None:
@@ -296,8 +296,8 @@ def test_an_employee_with_the_longest_id_gets_a_trip() -> None:
 
 def test_a_portal_of_nonsense_ends_in_the_link() -> None:
     async def story(trip: Play) -> None:
-        real = trip.sandbox._as_now
-        trip.sandbox._as_now = lambda offer: real(offer).model_copy(  # type: ignore[method-assign]
+        real = trip.sandbox._apply_price_factor
+        trip.sandbox._apply_price_factor = lambda offer: real(offer).model_copy(  # type: ignore[method-assign]
             update={"price_usd": Decimal("354.2100000000000000000000000000000000000001")}
         )
         booking = await trip.offered()

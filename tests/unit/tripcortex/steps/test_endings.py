@@ -8,12 +8,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast.errors import NotCancellable, PartyFailed
+from holdfast.core.errors import ExternalServiceFailed, NotCancellable
 from tests.unit.tripcortex.steps.trip_play import EARLY, EMPLOYEE, POLICY_FILE, WEB, Play, play
-from tripcortex.flow import BOOKING
-from tripcortex.model import AuditEvent, Booking, BookingStatus, CircuitState
-from tripcortex.requesting import BookingUnderWay
-from tripcortex.sandbox.portal_flights import Timetable
+from tripcortex.demo.sandbox.portal_timetable import Timetable
+from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState
+from tripcortex.workers.booking_requests import BookingUnderWay
+from tripcortex.workers.flow import BOOKING_FLOW
 
 S = BookingStatus
 OUT_OF_POLICY = "Book me a business class flight to Chicago on 14 April returning 16 April"
@@ -27,7 +27,7 @@ async def check_ended(trip: Play, seen: Booking, status: BookingStatus, code: st
     assert booking.failure is not None and booking.failure.code == code
     assert booking.confirmation_number is None and booking.flow_token is None
     assert await trip.marker() is None
-    assert await BOOKING.standing(trip.stores) == []
+    assert await BOOKING_FLOW.list_executions(trip.stores) == []
     last = (await trip.told())[-1]
     assert (last.kind, last.booking_id, last.body["code"]) == (status.value, booking.booking_id, code)
     return booking
@@ -215,7 +215,7 @@ def test_a_model_that_stays_away_is_no_fault_of_the_portals() -> None:
         model_id, thinking_budget = "silent", None
 
         async def plan(self, asked: Any) -> Any:
-            raise PartyFailed("The model answered 503.", may_be_done=False)
+            raise ExternalServiceFailed("The model answered 503.", may_be_done=False)
 
     async def story(trip: Play) -> None:
         silent = trip.with_workshop(planner=Silent())
@@ -236,7 +236,7 @@ def test_a_step_of_ours_that_falls_over_ends_the_booking_before_anything_was_fou
     class Broken:
         threshold, model_id, dimensions = 0.3, "broken", 1024
 
-        def question(self, text: str) -> str:
+        def embed_question(self, text: str) -> str:
             raise ZeroDivisionError("with what it was given")
 
     async def story(trip: Play) -> None:

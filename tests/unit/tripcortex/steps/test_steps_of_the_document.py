@@ -18,12 +18,11 @@ from tests.unit.tripcortex.steps.trip_play import (
     Play,
     play,
 )
-from tripcortex import patterns
-from tripcortex.flow import BOOKING
-from tripcortex.knowledge.embedding import LOCAL
-from tripcortex.live import notices
-from tripcortex.model import AuditEvent, Booking, BookingStatus, CircuitState, Connection
-from tripcortex.portal.circuit import PORTAL_CIRCUIT, circuit_state
+from tripcortex.integrations.portal.circuit import PORTAL_CIRCUIT, circuit_state
+from tripcortex.model import notices, patterns
+from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState, Connection
+from tripcortex.policies.embedding import LOCAL
+from tripcortex.workers.flow import BOOKING_FLOW
 
 S = BookingStatus
 E = AuditEvent
@@ -106,7 +105,7 @@ def test_each_step_of_the_document_touches_what_the_document_says_and_audits_it(
         # The wait: nothing is in the queue, a hash of the token is on the item, the employee is told.
         assert await trip.step() == 0
         assert booking.flow_due == trip_time(trip) + timedelta(minutes=30)
-        token = BOOKING.token(booking)
+        token = BOOKING_FLOW.make_token(booking)
         assert booking.flow_token is not None and token not in str(await trip.raw(booking))
         [options] = await trip.told()
         assert (options.kind, options.booking_id) == ("options", booking.booking_id)
@@ -131,7 +130,7 @@ def test_each_step_of_the_document_touches_what_the_document_says_and_audits_it(
         assert (await trip.trail(seen))[-1].output["confirmation"] == booking.confirmation_number
         kinds = [(each.kind, each.body.get("confirmationNumber")) for each in await trip.told()]
         assert kinds == [("options", None), ("confirmation", booking.confirmation_number)]
-        assert await trip.marker() is None and await BOOKING.standing(trip.stores) == []
+        assert await trip.marker() is None and await BOOKING_FLOW.list_executions(trip.stores) == []
 
         trail = await trip.trail(seen)
         assert len(trail) == 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.tripcortex.steps.trip_play import REGION_FILE, Play, play
-from tripcortex.model import AuditEvent, Booking, BookingStatus, Breach
+from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, Breach
 
 DAYS = "on 14 April returning 16 April"
 
@@ -27,7 +27,7 @@ def test_where_text_and_rules_differ_the_stricter_counts_and_the_employee_and_th
         assert booking.status is BookingStatus.options_presented and booking.booking_plan is not None
         assert booking.booking_plan.policy_constraints.max_budget_usd == 700
         assert "I did not use: “window seat”." in booking.notes
-        assert f"Spirit Airlines is not to be flown with ({REGION_FILE}, page 9, Safety)." in booking.notes
+        assert f"Spirit Airlines is prohibited ({REGION_FILE}, page 9, Safety)." in booking.notes
         [differs] = [each for each in booking.notes if "northwind.pdf, page 3" in each]
         assert differs.endswith("says $900, the rule caps in region.pdf says $700: $700 counts.")
         assert len(set(booking.notes)) == len(booking.notes)

@@ -21,21 +21,22 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast import Stores, create_queues, create_tables, open_stores, prepare
-from holdfast.flows.driving import Driver
+from holdfast import Stores, create_queues, create_tables, open_stores, provision
+from holdfast.flows.worker import StepWorker
 from holdfast.operations.tables import GetItem
 from holdfast.operations.values import Item
-from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.web import serving
-from holdfast.web.staging import environment
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.web import serve_in_thread
+from holdfast.web.demo_env import patch_environ
 from tests.postgres import fresh_database
-from tripcortex import SYSTEM, patterns
-from tripcortex.flow import BOOKING
-from tripcortex.knowledge.embedding import Embedding, local_embedding
-from tripcortex.knowledge.ingesting import ingest
-from tripcortex.knowledge.schema import PolicyStatus, tripcortex
-from tripcortex.knowledge.uploading import Upload, upload
-from tripcortex.model import (
+from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
+from tripcortex.documents import ContentType, ParsedEntity
+from tripcortex.domain.planner.ports import Planner
+from tripcortex.domain.planner.sentence_planner import SentencePlanner
+from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.client import HttpPortal
+from tripcortex.model import patterns
+from tripcortex.model.entities import (
     ActiveBooking,
     AuditRecord,
     Booking,
@@ -44,15 +45,15 @@ from tripcortex.model import (
     Message,
     bookings,
 )
-from tripcortex.parsing import ContentType, ParsedEntity
-from tripcortex.planning.ports import Planner
-from tripcortex.planning.sentences import SentencePlanner
-from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
-from tripcortex.portal.client import HttpPortal
-from tripcortex.requesting import Traveller, request_booking
-from tripcortex.sandbox.portal import PortalSandbox, portal_app
+from tripcortex.model.policies.schema import PolicyStatus, tripcortex
+from tripcortex.policies.embedding import Embedding, build_local_embedding
+from tripcortex.policies.ingestion import ingest
+from tripcortex.policies.uploads import Upload, upload
 from tripcortex.settings import TripCortexSettings
-from tripcortex.workshop import Workshop
+from tripcortex.system import SYSTEM
+from tripcortex.workers.booking_requests import Traveller, request_booking
+from tripcortex.workers.dependencies import Dependencies
+from tripcortex.workers.flow import BOOKING_FLOW
 
 T = TypeVar("T")
 
@@ -130,7 +131,7 @@ class Play:
     stores: Stores
     clock: HandClock
     sandbox: PortalSandbox
-    workshop: Workshop
+    workshop: Dependencies
 
     @property
     def api(self) -> Stores:
@@ -146,11 +147,11 @@ class Play:
     async def step(self) -> int:
         """What is in the queue now is handled, and no more; how many messages."""
         stores = self.workflow
-        driver = Driver(BOOKING, stores, self.workshop)
-        received = await stores.run(BOOKING.use.receive(10, 0.0))
+        driver = StepWorker(BOOKING_FLOW, stores, self.workshop)
+        received = await stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
         for each in received:
             await driver.handle(each)
-            await stores.run(BOOKING.use.delete(each))
+            await stores.run(BOOKING_FLOW.pattern_set.delete(each))
         return len(received)
 
     async def work(self) -> None:
@@ -161,7 +162,7 @@ class Play:
     async def pass_time(self, seconds: float) -> None:
         """The clock moves, and what is due is swept and done."""
         self.clock.move(seconds)
-        await BOOKING.sweep(self.workflow)
+        await BOOKING_FLOW.sweep(self.workflow)
         await self.work()
 
     async def offered(self, sentence: str = EARLY, traveller: Traveller = HOME) -> Booking:
@@ -176,13 +177,13 @@ class Play:
     async def answer(
         self, booking: Booking, name: str, given: Mapping[str, Any], token: str | None = None
     ) -> Booking:
-        meant = BOOKING.token(await self.booking(booking)) if token is None else token
-        return await BOOKING.answer(self.api, booking, name, token=meant, given=given)
+        meant = BOOKING_FLOW.make_token(await self.booking(booking)) if token is None else token
+        return await BOOKING_FLOW.answer(self.api, booking, name, token=meant, given=given)
 
     async def cancel(self, booking: Booking, reason: str = "changed my mind") -> Booking:
-        return await BOOKING.cancel(self.api, booking, reason)
+        return await BOOKING_FLOW.cancel(self.api, booking, reason)
 
-    # --- from behind -----------------------------------------------------------------------------------------
+    # --- from behind ----------------------------------------------------------------------------------------
 
     async def booking(self, seen: Booking) -> Booking:
         found = await self.stores.run(patterns.booking(seen.employee_id, seen.booking_id))
@@ -202,7 +203,7 @@ class Play:
         return await self.stores.run(patterns.place_of(employee_id))
 
     async def circuit(self) -> Circuit:
-        return await PortalCircuit().standing(self.stores)
+        return await PortalCircuit().get_circuit(self.stores)
 
     def with_workshop(self, **changes: Any) -> Play:
         return dataclasses.replace(self, workshop=dataclasses.replace(self.workshop, **changes))
@@ -232,12 +233,12 @@ def play(
                 stores.for_component("workflow"), HttpPortal(http, clock, 5.0), PortalCircuit()
             )
             planner: Planner = SentencePlanner()
-            workshop = Workshop(TripCortexSettings.load(), _embedding(), planner, guarded)
+            workshop = Dependencies(TripCortexSettings.load(), _embedding(), planner, guarded)
             return await story(Play(stores, clock, portal, workshop))
 
     front, url = _server()
-    front.app = portal_app(portal)
-    with environment({**VARIABLES, **(variables or {})}):
+    front.app = build_portal_app(portal)
+    with patch_environ({**VARIABLES, **(variables or {})}):
         return asyncio.run(told(url))
 
 
@@ -254,7 +255,7 @@ class _Front:
 def _server() -> tuple[_Front, str]:
     """One for all plays of a process."""
     front, stack = _Front(), ExitStack()
-    url = stack.enter_context(serving(Starlette(routes=[Mount("/", front)])))
+    url = stack.enter_context(serve_in_thread(Starlette(routes=[Mount("/", front)])))
     atexit.register(stack.close)
     return front, url
 
@@ -277,7 +278,7 @@ async def raw_booking(stores: Stores, seen: Booking) -> Item:
 
 @cache
 def _embedding() -> Embedding:
-    return local_embedding()
+    return build_local_embedding()
 
 
 @cache
@@ -288,7 +289,7 @@ def _database(company: str) -> str:
     async def filled() -> None:
         settings = dataclasses.replace(MEMORY_SETTINGS, sql=url)
         async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
-            await prepare(stores, SYSTEM)
+            await provision(stores, SYSTEM)
             ingester = stores.for_component("ingester")
             for file_name, passages, rules in COMPANIES[company]:
                 policy = await upload(ingester, Upload(file_name, b"%PDF-", "emp-1", rules))

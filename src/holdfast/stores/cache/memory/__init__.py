@@ -1,4 +1,6 @@
-"""The cache of one process: a dictionary with lifetimes and a bound. It ends with the process, and no other sees it."""
+"""The cache of one process: a dictionary with lifetimes and a bound. It ends with the process, and no other
+sees it.
+"""
 
 from __future__ import annotations
 

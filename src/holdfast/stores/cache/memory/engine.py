@@ -10,8 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import Defect, StoreClosed
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InternalError, StoreClosed
 from holdfast.operations import cache as requests
 from holdfast.operations.cache import Counted
 from holdfast.stores.cache.checks import check
@@ -76,7 +76,7 @@ class MemoryCache:
                 return self._increment(operation, now)
             case requests.Ping():
                 return None
-        raise Defect(f"{type(operation).__name__} is no operation of a cache.")
+        raise InternalError(f"{type(operation).__name__} is no operation of a cache.")
 
     def _put(self, put: requests.PutValue, now: float) -> bool:
         if put.only_if_absent and self._alive(put.key, now) is not None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 # Before the first import of it, which would say less.
 if importlib.util.find_spec("redis") is None:
     raise SettingsError(
-        "A cache on Redis needs redis-py, which this installation does not have: pip install '.[cache]' in the clone "
+        "A cache on Redis needs redis-py, which this installation does not have: pip install '.[cache]' in "
+        "the clone "
         "of Holdfast, or make setup"
     )
 

@@ -1,8 +1,9 @@
 """The cache engine on Redis.
 
-The client is the blocking one, in threads of this engine: so the same engine serves one event loop after another, and
-closes without one. Nothing is tried twice, because what a cache does not answer at once is better fetched elsewhere; after
-an answer that did not come, or a password that was refused, the next ones are refused at once for a moment.
+The client is the blocking one, in threads of this engine: so the same engine serves one event loop after
+another, and closes without one. Nothing is tried twice, because what a cache does not answer at once is
+better fetched elsewhere; after an answer that did not come, or a password that was refused, the next ones are
+refused at once for a moment.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError
 from redis.retry import Retry
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import CacheUnavailable, Defect, SettingsError, StoreClosed
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import CacheUnavailable, InternalError, SettingsError, StoreClosed
 from holdfast.operations import cache as requests
 from holdfast.operations.cache import Counted
 from holdfast.security.secrets import Secrets
@@ -47,9 +48,11 @@ def open_redis(
     timeout_s: float = TIMEOUT_S,
     pause_s: float = PAUSE_S,
 ) -> RedisCache:
-    """`redis://host:6379/0`, or `rediss://…` over TLS. `secret` names the password among the `secrets`; none if empty.
+    """`redis://host:6379/0`, or `rediss://…` over TLS. `secret` names the password among the `secrets`; none
+    if empty.
 
-    `timeout_s` is for a connection and for an answer; for `pause_s` after one that did not come nothing is asked.
+    `timeout_s` is for a connection and for an answer; for `pause_s` after one that did not come nothing is
+    asked.
     """
     place = urlsplit(address)
     password = Password(unquote(place.username or ""), secrets, secret) if secrets and secret else None
@@ -106,14 +109,16 @@ class RedisCache:
         if os.getpid() != self._process:
             # Its threads are the parent's: nobody would ever ask.
             raise SettingsError(
-                "This cache was opened before the process was forked, and cannot be used here: open it after the fork."
+                "This cache was opened before the process was forked, and cannot be used here: open it after "
+                "the fork."
             )
         if self._is_closed:
             raise StoreClosed("The cache was closed.")
         wait_s = self._asked_again_at - time.monotonic()
         if wait_s > 0:
             raise CacheUnavailable(
-                f"The cache at {self._where} gave no answer a moment ago: it is asked again in {wait_s:.1f} s.",
+                f"The cache at {self._where} gave no answer a moment ago: it is asked again in {wait_s:.1f} "
+                "s.",
                 retry_after_s=wait_s,
             )
         try:
@@ -123,7 +128,9 @@ class RedisCache:
         return cast(R, await answer)
 
     def close(self) -> None:
-        """What is under way is waited for, as long as an answer may take. In a forked child nothing is its own to close."""
+        """What is under way is waited for, as long as an answer may take. In a forked child nothing is its
+        own to close.
+        """
         self._is_closed = True
         if os.getpid() != self._process:
             return
@@ -141,7 +148,8 @@ class RedisCache:
             if is_no_answer(error):
                 self._asked_again_at = time.monotonic() + self._pause_s
             if isinstance(error, ReadOnlyError):
-                # The connections lead to what was the primary: the next ones are made to what its name means now.
+                # The connections lead to what was the primary: the next ones are made to what its name means
+                # now.
                 self._client.connection_pool.disconnect()
             raise failure_of(error, self._where) from error
 
@@ -173,7 +181,7 @@ class RedisCache:
             case requests.Ping():
                 self._client.ping()
                 return None
-        raise Defect(f"{type(operation).__name__} is no operation of a cache.")
+        raise InternalError(f"{type(operation).__name__} is no operation of a cache.")
 
     def _put(self, put: requests.PutValue, now: float) -> bool:
         ends_ms, lifetime_ms = _life(now, put.lifetime_s)

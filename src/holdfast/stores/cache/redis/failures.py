@@ -1,6 +1,8 @@
-"""Every error of the Redis client as one of ours. A cache may always be lost, and so all say the same: go on without it.
+"""Every error of the Redis client as one of ours. A cache may always be lost, and so all say the same: go on
+without it.
 
-Messages of the server may name a key, and a key may be the id of a session: only the kind of an error is told.
+Messages of the server may name a key, and a key may be the id of a session: only the kind of an error is
+told.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ from redis.exceptions import (
 )
 from redis.exceptions import ConnectionError as NoConnection
 
-from holdfast.errors import CacheUnavailable, Defect, HoldfastError
+from holdfast.core.errors import CacheUnavailable, HoldfastError, InternalError
 
 
 def failure_of(error: Exception, where: str) -> HoldfastError:
     if isinstance(error, HoldfastError):
         return error
     if not isinstance(error, (RedisError, OSError)):
-        return Defect(f"The cache at {where} failed in a way that is not known here: {type(error).__name__}.")
+        return InternalError(
+            f"The cache at {where} failed in a way that is not known here: {type(error).__name__}."
+        )
     return CacheUnavailable(f"The cache at {where} {_what(error)}")
 
 
@@ -33,7 +37,9 @@ def is_no_answer(error: Exception) -> bool:
 
 
 def is_refused(error: Exception) -> bool:
-    """Whether another password may help. A server without one answers a password in words that have no class."""
+    """Whether another password may help. A server without one answers a password in words that have no
+    class.
+    """
     return isinstance(error, (AuthenticationError, AuthorizationError)) or "AUTH" in str(error)
 
 

@@ -1,7 +1,8 @@
 """What must be one step in Redis, and how a value is kept there: `1763200000000:value`.
 
-The number is when its lifetime ends, in milliseconds by the clock of who put it; who reads asks its own. So a run clock
-decides here as it does in memory. Redis is told the lifetime as well, and forgets by itself what nobody reads any more.
+The number is when its lifetime ends, in milliseconds by the clock of who put it; who reads asks its own. So a
+run clock decides here as it does in memory. Redis is told the lifetime as well, and forgets by itself what
+nobody reads any more.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import Final
 
 SEPARATOR: Final = b":"
 
-# The value under a key and the text of its end, if that is after `now`; what others put there is none of ours.
+# The value under a key and the text of its end, if that is after `now`; what others put there is none of
+# ours.
 _HELD: Final = """
 local function held(key, now)
   local kept = redis.call('GET', key)

@@ -1,7 +1,8 @@
 """The objects engine of a folder or of memory: each operation is a function over a medium.
 
-An operation runs in a thread, since disks and key services block. What changes an object that is there (an overwrite,
-a delete, a hold, the sweep) does so alone in its bucket, also among processes; a new object needs no lock.
+An operation runs in a thread, since disks and key services block. What changes an object that is there (an
+overwrite, a delete, a hold, the sweep) does so alone in its bucket, also among processes; a new object needs
+no lock.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import (
-    AlreadyThere,
-    Defect,
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import (
+    AlreadyExists,
+    InternalError,
     InvalidRequest,
     NotFound,
     ObjectDamaged,
@@ -90,7 +91,7 @@ class LocalObjects:
                 return self._definition(operation.bucket)
             case requests.SweepBucket():
                 return self._sweep(operation.bucket)
-        raise Defect(f"{type(operation).__name__} is no operation of an objects store.")
+        raise InternalError(f"{type(operation).__name__} is no operation of an objects store.")
 
     # --- objects --------------------------------------------------------------------------------------------
 
@@ -118,8 +119,8 @@ class LocalObjects:
     def _create(self, put: requests.PutObject, file: ObjectFile) -> None:
         try:
             self._medium.put(path_of(put.bucket, put.key), bytes(file), create_only=True)
-        except AlreadyThere as error:
-            raise AlreadyThere(
+        except AlreadyExists as error:
+            raise AlreadyExists(
                 f"There is already an object {put.key} in {put.bucket}, and it was to be created."
             ) from error
 
@@ -165,7 +166,8 @@ class LocalObjects:
     def _set_hold(self, hold: requests.SetLegalHold) -> None:
         if not self._definition(hold.bucket).holds:
             raise InvalidRequest(
-                f"The bucket {hold.bucket} has no legal holds: declare it with holds=True and create it again."
+                f"The bucket {hold.bucket} has no legal holds: declare it with holds=True and create it "
+                "again."
             )
         with self._medium.alone(hold.bucket):
             self._write(hold.bucket, self._whole(hold.bucket, hold.key).with_hold(hold.held))
@@ -214,8 +216,9 @@ class LocalObjects:
             except NotFound:
                 had_holds = False
             if had_holds and not definition.holds:
-                raise AlreadyThere(
-                    f"The bucket {definition.name} was made with legal holds, which cannot be taken from it: declare it "
+                raise AlreadyExists(
+                    f"The bucket {definition.name} was made with legal holds, which cannot be taken from it: "
+                    "declare it "
                     "with holds=True."
                 )
             self._medium.put(

@@ -2,9 +2,9 @@
 
     "HFOB1\\n\\0\\0" | length, checksum of the attributes | attributes as JSON | body
 
-The attributes are readable, as they are on S3; the body is encrypted, and bound to bucket, key and attributes: a file
-that was moved, swapped or edited can no longer be opened. A legal hold is the one attribute that changes, and is not
-bound.
+The attributes are readable, as they are on S3; the body is encrypted, and bound to bucket, key and
+attributes: a file that was moved, swapped or edited can no longer be opened. A legal hold is the one
+attribute that changes, and is not bound.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest, ObjectDamaged
+from holdfast.core.errors import InvalidRequest, ObjectDamaged
 from holdfast.operations.objects import ObjectInfo
 from holdfast.security.ciphers import Cipher
 

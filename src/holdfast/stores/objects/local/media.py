@@ -1,8 +1,9 @@
 """Where files of objects are kept: a folder of the disk, or memory.
 
-On disk a file is written under a name of its own, brought to the disk, given its place in one step, and the folders on the
-way are brought to the disk too, before anybody is told that it is kept: after a power cut no name is there without its
-bytes. obstore lists and removes; it asks the disk for nothing, and so what must be kept is written by hand.
+On disk a file is written under a name of its own, brought to the disk, given its place in one step, and the
+folders on the way are brought to the disk too, before anybody is told that it is kept: after a power cut no
+name is there without its bytes. obstore lists and removes; it asks the disk for nothing, and so what must be
+kept is written by hand.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, MemoryStore
 
-from holdfast.clock import Clock
-from holdfast.errors import AlreadyThere, HoldfastError, NotFound, SettingsError, StoreFull, StoreIOError
+from holdfast.core.clock import Clock
+from holdfast.core.errors import (
+    AlreadyExists,
+    HoldfastError,
+    NotFound,
+    SettingsError,
+    StoreFull,
+    StoreIOError,
+)
 from holdfast.stores.objects.local.paths import LOCK, STAGING
 
 # How many folders are known to be on the disk; those forgotten are brought there once more.
@@ -37,7 +45,7 @@ class Medium(Protocol):
     """Files by path; the first step of a path is the bucket. Calls block, and any thread may make them."""
 
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
-        """Kept for good when it returns. `AlreadyThere` if `create_only` and there is one."""
+        """Kept for good when it returns. `AlreadyExists` if `create_only` and there is one."""
         ...
 
     def get(self, path: str) -> bytes: ...
@@ -95,7 +103,8 @@ class FolderMedium:
             self._store = LocalStore(folder)
         except OSError as error:
             raise SettingsError(
-                f"The folder {folder} cannot hold objects ({error.strerror}): name another in the setting `objects`."
+                f"The folder {folder} cannot hold objects ({error.strerror}): name another in the setting "
+                "`objects`."
             ) from error
         self._folder, self._clock = folder, clock
         # Folders that this process has brought to the disk, with their way there; they are never removed.
@@ -151,7 +160,9 @@ class FolderMedium:
                 (self._folder / path).unlink(missing_ok=True)
 
     def _keep_folders(self, folder: str) -> None:
-        """The folder of the file always, those above once: their entries change only when a folder is made."""
+        """The folder of the file always, those above once: their entries change only when a folder is
+        made.
+        """
         _sync(Path(folder))
         new: list[str] = []
         while folder != str(self._folder) and folder not in self._kept:
@@ -170,7 +181,7 @@ def mapped(path: str) -> Iterator[None]:
     try:
         yield
     except (AlreadyExistsError, FileExistsError) as error:
-        raise AlreadyThere(f"There is already {path}.") from error
+        raise AlreadyExists(f"There is already {path}.") from error
     except FileNotFoundError as error:
         raise NotFound(f"There is no {path}.") from error
     except (BaseError, OSError) as error:

@@ -1,7 +1,7 @@
 """Keys as paths of a file system, and back.
 
-Whatever is not a plain character is percent-encoded. A file ends with `@` and a folder does not, so that `a` and `a/b`
-can both be keys. A step that is too long for a file's name is cut into folders that end with `+`.
+Whatever is not a plain character is percent-encoded. A file ends with `@` and a folder does not, so that `a`
+and `a/b` can both be keys. A step that is too long for a file's name is cut into folders that end with `+`.
 """
 
 from __future__ import annotations

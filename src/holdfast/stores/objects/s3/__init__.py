@@ -8,7 +8,7 @@ failures.py   every error of both as one of ours
 
 from __future__ import annotations
 
-from holdfast.sdk import Timeouts
+from holdfast.config.aws_clients import Timeouts
 from holdfast.stores.objects.extra import require_obstore
 
 # Before the first import of it, which would say less.

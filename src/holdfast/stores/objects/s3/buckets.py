@@ -1,15 +1,16 @@
 """Buckets on S3: what a definition becomes, and what is read back of it.
 
-A bucket with legal holds has Object Lock, and with it versions. A version that was replaced or whose object ended goes
-a day later, so that what is deleted does not live on out of sight; where versions are wanted, a month later. One that
-is held stays. Nothing in a bucket is public: that is said once, where nobody has said anything about it yet.
+A bucket with legal holds has Object Lock, and with it versions. A version that was replaced or whose object
+ended goes a day later, so that what is deleted does not live on out of sight; where versions are wanted, a
+month later. One that is held stays. Nothing in a bucket is public: that is said once, where nobody has said
+anything about it yet.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.errors import AlreadyThere, RequestRefused
+from holdfast.core.errors import AlreadyExists, RequestRefused
 from holdfast.operations.objects import (
     UNWANTED_VERSION_DAYS,
     BucketDefinition,
@@ -39,8 +40,9 @@ async def create_bucket(service: Service, definition: BucketDefinition) -> None:
     await _make(service, definition)
     has_lock = await _has_lock(service, name)
     if has_lock and not definition.holds:
-        raise AlreadyThere(
-            f"The bucket {name} was made with legal holds, which cannot be taken from it: declare it with holds=True."
+        raise AlreadyExists(
+            f"The bucket {name} was made with legal holds, which cannot be taken from it: declare it with "
+            "holds=True."
         )
     if definition.versions or (definition.holds and not has_lock):
         await _keep_versions(service, name)

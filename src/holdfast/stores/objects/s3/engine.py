@@ -1,7 +1,7 @@
 """The objects engine on S3: each operation is one or a few requests.
 
-The hash of a body travels as metadata and is checked when it is read. A hold is checked before an overwrite or a
-delete; should one be set in between, S3 keeps the version that is held.
+The hash of a body travels as metadata and is checked when it is read. A hold is checked before an overwrite
+or a delete; should one be set in between, S3 keeps the version that is held.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar, cast
 
 import obstore
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import (
+from holdfast.config.aws_clients import ServiceAddress, Timeouts
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import (
     AccessRefused,
-    Defect,
+    InternalError,
     NotFound,
     ObjectDamaged,
     ObjectHeld,
@@ -22,7 +23,6 @@ from holdfast.errors import (
 )
 from holdfast.operations import objects as requests
 from holdfast.operations.objects import ObjectInfo, ObjectPage, ObjectSummary, StoredObject
-from holdfast.sdk import Place, Timeouts
 from holdfast.stores.objects.adopting import adopted
 from holdfast.stores.objects.checks import DIGEST, check
 from holdfast.stores.objects.s3.buckets import create_bucket, describe_bucket
@@ -38,7 +38,7 @@ MARKED: Final = "x-amz-delete-marker"
 
 def open_s3(address: str, *, timeouts: Timeouts | None = None, clock: Clock = SYSTEM_CLOCK) -> S3Objects:
     """`s3://us-east-1`, or `s3+http://127.0.0.1:5000` for a server that speaks its protocol."""
-    return S3Objects(Service(Place.of(address), timeouts or Timeouts()), clock=clock)
+    return S3Objects(Service(ServiceAddress.parse(address), timeouts or Timeouts()), clock=clock)
 
 
 class S3Objects:
@@ -79,7 +79,7 @@ class S3Objects:
             case requests.SweepBucket():
                 await self._service.ask("HeadBucket", self._client.head_bucket, Bucket=operation.bucket)
                 return 0
-        raise Defect(f"{type(operation).__name__} is no operation of an objects store.")
+        raise InternalError(f"{type(operation).__name__} is no operation of an objects store.")
 
     # --- objects --------------------------------------------------------------------------------------------
 
@@ -178,7 +178,8 @@ class S3Objects:
             if "VersionId" not in told:
                 await self._remove(bucket, key)
                 return
-        # With the current version alone gone, the one before it would be back; behind a marker, all are still there.
+        # With the current version alone gone, the one before it would be back; behind a marker, all are still
+        # there.
         for version in await self._versions(bucket, key):
             await self._remove(bucket, key, VersionId=version)
 

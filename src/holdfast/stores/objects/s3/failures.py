@@ -14,9 +14,9 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     AccessRefused,
-    AlreadyThere,
+    AlreadyExists,
     HoldfastError,
     InvalidRequest,
     NotFound,
@@ -25,7 +25,7 @@ from holdfast.errors import (
     StoreFailed,
     StoreUnreachable,
 )
-from holdfast.security.services import SERVER_FAULT, code_of, error_of
+from holdfast.security.aws_errors import SERVER_ERROR_STATUS, get_error_code, to_holdfast_error
 
 MISSING_CODES: Final = frozenset({"404", "NoSuchBucket", "NoSuchKey", "NotFound", "NoSuchVersion"})
 TAKEN_CODES: Final = frozenset({"BucketAlreadyExists", "OperationAborted"})
@@ -40,16 +40,16 @@ _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 def failure_of(cause: Exception, action: str, where: str, *, writes: bool) -> HoldfastError:
     """Of a call by the SDK."""
-    code = code_of(cause)
+    code = get_error_code(cause)
     if code in MISSING_CODES:
         return NotFound(f"{where} has no such bucket or object ({action}): {cause}")
     if code in TAKEN_CODES:
-        return AlreadyThere(f"{action} at {where}: {cause}. The names of buckets are shared by all of AWS.")
+        return AlreadyExists(f"{action} at {where}: {cause}. The names of buckets are shared by all of AWS.")
     if code in INVALID_CODES:
         return InvalidRequest(f"{action} at {where}: {cause}")
     if code == REFUSED_HEAD:
         return AccessRefused("AccessDenied", f"{action} at {where} is refused: check bucket policy and role.")
-    error = error_of(cause, action, where)
+    error = to_holdfast_error(cause, action, where)
     if writes and isinstance(error, (StoreFailed, StoreUnreachable)) and not _was_not_sent(cause):
         return OutcomeUnknown(error.message, safe_to_repeat=True)
     return error
@@ -61,7 +61,7 @@ def mapped(bucket: str, key: str, where: str, *, writes: bool) -> Iterator[None]
     try:
         yield
     except AlreadyExistsError as error:
-        raise AlreadyThere(
+        raise AlreadyExists(
             f"There is already an object {key} in {bucket}, and it was to be created."
         ) from error
     except FileNotFoundError as error:
@@ -77,7 +77,7 @@ def mapped(bucket: str, key: str, where: str, *, writes: bool) -> Iterator[None]
 def _untold(error: BaseError, where: str, *, writes: bool) -> HoldfastError:
     told = _STATUS.search(str(error))
     status = int(told.group(1)) if told else None
-    if status is not None and status < SERVER_FAULT:
+    if status is not None and status < SERVER_ERROR_STATUS:
         return RequestRefused(f"HTTP {status}", f"{where} refused: {_first_line(error)}")
     if writes:
         return OutcomeUnknown(

@@ -1,7 +1,7 @@
 """Asks S3: the SDK's client in a thread with a few retries, and obstore's stores for the bytes of objects.
 
-obstore puts and gets; what it does not offer is the SDK's: buckets, legal holds, versions, heads with a hold's state,
-and pages of keys (obstore's prefixes end at a '/'). Both sign by the same credentials.
+obstore puts and gets; what it does not offer is the SDK's: buckets, legal holds, versions, heads with a
+hold's state, and pages of keys (obstore's prefixes end at a '/'). Both sign by the same credentials.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from obstore.store import S3Store
 
-from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import OutcomeUnknown, RetryLater
+from holdfast.config.aws_clients import ServiceAddress, Timeouts, make_clients, require_sdk
+from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.errors import OutcomeUnknown, RetryLater
 from holdfast.operations.objects import Encryption
-from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
-from holdfast.security.services import error_of
+from holdfast.security.aws_errors import to_holdfast_error
 from holdfast.stores.objects.s3.failures import failure_of
 
 CONNECTIONS: Final = 16
@@ -30,13 +30,13 @@ ALGORITHMS: Final[dict[Encryption, str]] = {"s3": "AES256", "kms": "aws:kms"}
 
 
 class Service:
-    def __init__(self, place: Place, timeouts: Timeouts) -> None:
+    def __init__(self, place: ServiceAddress, timeouts: Timeouts) -> None:
         require_sdk("S3")
-        self.where, self._place, self._timeouts = place.shown, place, timeouts
+        self.where, self._place, self._timeouts = place.display_name, place, timeouts
         try:
             (self.client,) = make_clients(("s3",), place, timeouts, CONNECTIONS)
         except Exception as error:
-            raise error_of(error, "opening S3", place.shown) from error
+            raise to_holdfast_error(error, "opening S3", place.display_name) from error
         self._stores: dict[tuple[str, Encryption | None, str | None], S3Store] = {}
 
     async def ask(

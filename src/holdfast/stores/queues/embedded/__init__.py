@@ -1,4 +1,5 @@
-"""The embedded queues engine: SQS's semantics in process, durable in one SQLite file that processes may share.
+"""The embedded queues engine: SQS's semantics in process, durable in one SQLite file that processes may
+share.
 
 engine.py     runs operations: writes through the committer, receives that wait until something is due
 waiting.py    who waits in this process; bell.py how the waiters of other processes hear of a commit

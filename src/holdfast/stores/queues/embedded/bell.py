@@ -2,9 +2,9 @@
 
     queues.db   queues.db-waiting/4711-1f…   queues.db-waiting/4712-90…
 
-A process in which somebody waits has a named pipe in the folder beside the file, and one thread that reads it. Whoever
-made something visible writes a byte into each pipe after its commit. A pipe that nobody reads any more refuses to be
-opened, and is removed. If pipes cannot be made here, waiters still look once a second.
+A process in which somebody waits has a named pipe in the folder beside the file, and one thread that reads
+it. Whoever made something visible writes a byte into each pipe after its commit. A pipe that nobody reads any
+more refuses to be opened, and is removed. If pipes cannot be made here, waiters still look once a second.
 """
 
 from __future__ import annotations

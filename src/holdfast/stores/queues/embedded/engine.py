@@ -1,8 +1,9 @@
 """The engine: takes an operation to the function that carries it out, and lets a receive wait.
 
-An operation is a generator of steps: a unit of work to be committed, or a sleep until something may be due. `run` (for
-asyncio) and `run_blocking` (for threads and scripts) are two ways to wait for each step. Writes of all callers share
-fsynced transactions; what follows a commit wakes those who wait, here and in other processes.
+An operation is a generator of steps: a unit of work to be committed, or a sleep until something may be due.
+`run` (for asyncio) and `run_blocking` (for threads and scripts) are two ways to wait for each step. Writes of
+all callers share fsynced transactions; what follows a commit wakes those who wait, here and in other
+processes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import ReceiptLost, StoreClosed, UnknownOperation
-from holdfast.limits import QUEUE_LOOK_AGAIN_S, QUEUE_SWEEP_EVERY
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import ReceiptLost, StoreClosed, UnknownOperation
+from holdfast.core.limits import QUEUE_LOOK_AGAIN_S, QUEUE_SWEEP_EVERY
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
 from holdfast.stores.queues import checks
@@ -86,7 +87,9 @@ class EmbeddedQueues:
         self._bell = None if database.path == IN_MEMORY else Bell(database.path, self._waiters.ring_all)
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation, from an event loop. One that is cancelled may still be done, a receive excepted."""
+        """Do one operation, from an event loop. One that is cancelled may still be done, a receive
+        excepted.
+        """
         with closing(self._steps(operation)) as steps:
             answer: Any = None
             while True:
@@ -116,7 +119,8 @@ class EmbeddedQueues:
     def compact(self, *, rewrite: bool = True) -> bool:
         """Removes all that is past retention or purged, then leaves nothing on the disk of what was deleted.
 
-        False where readers or writers kept it from that: try again. Blocks for as long as the file is being written.
+        False where readers or writers kept it from that: try again. Blocks for as long as the file is being
+        written.
         """
         while self.database.write(lambda connection: sweeping.sweep(connection, self._clock.now())):
             continue
@@ -137,7 +141,7 @@ class EmbeddedQueues:
     ) -> None:
         self.close()
 
-    # --- the steps of each operation -------------------------------------------------------------------------
+    # --- the steps of each operation ------------------------------------------------------------------------
 
     def _steps(self, operation: Operation[Any]) -> Steps[Any]:
         checks.check(operation)
@@ -199,7 +203,8 @@ class EmbeddedQueues:
         try:
             received: receiving.Received = yield self._submit(operation, receive)
         except GeneratorExit:
-            # Who asked was cancelled. Units are done in order: this one finds what the one before it has received.
+            # Who asked was cancelled. Units are done in order: this one finds what the one before it has
+            # received.
             with suppress(StoreClosed):
                 self._submit(operation, lambda _, work: receiving.take_back(operation, outcome, work))
             raise
@@ -227,7 +232,8 @@ class EmbeddedQueues:
         lost = yield self._submit(operation, act)
         if lost:
             raise ReceiptLost(
-                f"{lost} of {len(operation.receipts)} receipts on {operation.queue} no longer hold: the visibility "
+                f"{lost} of {len(operation.receipts)} receipts on {operation.queue} no longer hold: the "
+                "visibility "
                 "time was over and the message went to another receiver, or it is gone. The others are done."
             )
 
@@ -250,7 +256,7 @@ class EmbeddedQueues:
         while (yield self._submit(operation, queues.clear_dropped)):
             continue
 
-    # --- reading and writing ---------------------------------------------------------------------------------
+    # --- reading and writing --------------------------------------------------------------------------------
 
     def _read(self, operation: Operation[Any], act: Callable[[Any, Connection, float], R]) -> R:
         with self.database.snapshot() as connection:

@@ -1,4 +1,5 @@
-"""Who waits in this process for a message: a receive registers, looks, and sleeps until it is rung or its time is over.
+"""Who waits in this process for a message: a receive registers, looks, and sleeps until it is rung or its
+time is over.
 
 A waiter sleeps in its event loop or, for `run_blocking`, in its thread; nobody has a thread of its own.
 """

@@ -1,15 +1,17 @@
-"""The engine: takes an operation to the function that carries it out at SQS. Results and errors are the embedded's."""
+"""The engine: takes an operation to the function that carries it out at SQS. Results and errors are the
+embedded's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
-from holdfast.errors import Defect, HoldfastError, UnknownOperation
-from holdfast.limits import RECEIVE_WAIT_S_MAX
+from holdfast.config.aws_clients import ServiceAddress, Timeouts, make_clients, require_sdk
+from holdfast.core.errors import HoldfastError, InternalError, UnknownOperation
+from holdfast.core.limits import RECEIVE_WAIT_S_MAX
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
-from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
 from holdfast.stores.queues import checks
 from holdfast.stores.queues.sqs.act import messages, queues, redriving
 from holdfast.stores.queues.sqs.failures import failure_of
@@ -48,14 +50,16 @@ def open_sqs(
     threads: int = THREADS,
     waiting: Waiting | None = None,
 ) -> SQSQueues:
-    """Queues at AWS (`sqs://us-east-1`) or at an endpoint (`sqs+http://127.0.0.1:5000`). Nothing is sent yet."""
+    """Queues at AWS (`sqs://us-east-1`) or at an endpoint (`sqs+http://127.0.0.1:5000`). Nothing is sent
+    yet.
+    """
     require_sdk("The SQS engine")
-    place = Place.of(address)
+    place = ServiceAddress.parse(address)
     try:
         (client,) = make_clients(("sqs",), place, timeouts, 2 * threads)
     except Exception as cause:
-        raise failure_of(cause, "opening", place.shown).error from cause
-    return SQSQueues(Service(client, place.shown, threads, backoff or Backoff(), waiting or Waiting()))
+        raise failure_of(cause, "opening", place.display_name).error from cause
+    return SQSQueues(Service(client, place.display_name, threads, backoff or Backoff(), waiting or Waiting()))
 
 
 class SQSQueues:
@@ -65,7 +69,9 @@ class SQSQueues:
         self._service = service
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation. Whatever it raises is a `HoldfastError`. One that is cancelled may still be done."""
+        """Do one operation. Whatever it raises is a `HoldfastError`. One that is cancelled may still be
+        done.
+        """
         act = ACTS.get(type(operation))
         if act is None:
             raise UnknownOperation(f"{type(operation).__name__} is not an operation of a queues store")
@@ -76,7 +82,7 @@ class SQSQueues:
             raise
         except Exception as error:
             # Most likely an answer without a member that the service always gives.
-            raise Defect(f"{type(operation).__name__} could not be done: {error!r}") from error
+            raise InternalError(f"{type(operation).__name__} could not be done: {error!r}") from error
 
     def close(self) -> None:
         """Let what was sent be answered, then refuse everything."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from holdfast import errors
-from holdfast.errors import HoldfastError
+from holdfast.core import errors
+from holdfast.core.errors import HoldfastError
 
 Kind: TypeAlias = Literal["final", "undone", "doubtful"]
 
@@ -30,8 +30,8 @@ CODES: Final[dict[str, Callable[[str], HoldfastError]]] = {
     "NonExistentQueue": errors.NotFound,
     "QueueDoesNotExist": errors.NotFound,
     "ResourceNotFoundException": errors.NotFound,
-    "QueueAlreadyExists": errors.AlreadyThere,
-    "QueueNameExists": errors.AlreadyThere,
+    "QueueAlreadyExists": errors.AlreadyExists,
+    "QueueNameExists": errors.AlreadyExists,
     "QueueDeletedRecently": _settling,
     "PurgeQueueInProgress": _settling,
     "ReceiptHandleIsInvalid": errors.ReceiptLost,
@@ -121,7 +121,8 @@ def _untold(cause: Exception, action: str, where: str) -> Failure:
         return Failure(errors.InvalidRequest(f"{action}: {said}"), "final")
     return Failure(
         errors.SettingsError(
-            f"The AWS SDK cannot be used for {action} at {where}: {said} Check credentials, region and profile "
+            f"The AWS SDK cannot be used for {action} at {where}: {said} Check credentials, region and "
+            "profile "
             "(AWS_… variables), and the setting `queues`."
         ),
         "final",

@@ -1,8 +1,9 @@
 """Asks SQS: one request and its answer, with everything that may go wrong between the two.
 
-The SDK's calls run in threads, so that the event loop goes on; receives that wait have threads of their own, so that
-they keep nobody from sending. A failure that passes is waited out with jitter. After a failure that leaves open whether
-the request was done, it comes again only if that can do no harm; otherwise the caller hears `OutcomeUnknown`.
+The SDK's calls run in threads, so that the event loop goes on; receives that wait have threads of their own,
+so that they keep nobody from sending. A failure that passes is waited out with jitter. After a failure that
+leaves open whether the request was done, it comes again only if that can do no harm; otherwise the caller
+hears `OutcomeUnknown`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
-from holdfast.errors import OutcomeUnknown, StoreClosed
+from holdfast.core.errors import OutcomeUnknown, StoreClosed
 from holdfast.stores.queues.sqs.failures import failure_of
 from holdfast.stores.retrying import Backoff, Patience, Waiting
 
@@ -61,7 +62,8 @@ class Service:
                     continue
                 if in_doubt and not is_repeatable:
                     raise OutcomeUnknown(
-                        f"Whether this {action} was done is not known. {error.message} Repeating it might send the "
+                        f"Whether this {action} was done is not known. {error.message} Repeating it might "
+                        "send the "
                         "message twice: a receiver of a standard queue must bear that.",
                         safe_to_repeat=False,
                     ) from cause

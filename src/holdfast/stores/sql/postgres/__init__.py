@@ -38,7 +38,9 @@ def open_postgres(
     sizes: PoolSizes | None = None,
     statement_timeout_ms: int = STATEMENT_TIMEOUT_MS,
 ) -> PostgresSql:
-    """A server by its URL, and one that answers reads by another. `credentials` gives the text of the secret."""
+    """A server by its URL, and one that answers reads by another. `credentials` gives the text of the
+    secret.
+    """
     sizes = sizes or PoolSizes()
     pools = [
         Pool(ServerEndpoint(each, credentials, statement_timeout_ms), sizes) for each in (url, reader) if each

@@ -1,9 +1,9 @@
 """Choose the user that the embedded server runs as.
 
-An ordinary user runs the server itself. PostgreSQL refuses to run as root: for root the server runs as the user `pgserver`,
-which is added if it is missing. That user cannot enter root's private folders, and we never change their permissions.
-Instead each of its programs is started inside the folder that it needs, and reaches it as `/proc/self/cwd`: the kernel
-then asks nothing of the folders above.
+An ordinary user runs the server itself. PostgreSQL refuses to run as root: for root the server runs as the
+user `pgserver`, which is added if it is missing. That user cannot enter root's private folders, and we never
+change their permissions. Instead each of its programs is started inside the folder that it needs, and reaches
+it as `/proc/self/cwd`: the kernel then asks nothing of the folders above.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 
 NAME: Final = "pgserver"
 WORKING_DIRECTORY: Final = "/proc/self/cwd"
@@ -126,13 +126,15 @@ def _add_account() -> pwd.struct_passwd:
 
 def _not_added(reason: str) -> str:
     return (
-        f"PostgreSQL does not run as root, and its user {NAME} cannot be added ({reason}): run this as an ordinary user, or "
+        f"PostgreSQL does not run as root, and its user {NAME} cannot be added ({reason}): run this as an "
+        "ordinary user, or "
         f"add the user {NAME}."
     )
 
 
 def _unusable(problem: str, error: OSError) -> str:
     return (
-        f"PostgreSQL does not run as root, and {problem} ({error.strerror}): run this as an ordinary user, or give root the "
+        f"PostgreSQL does not run as root, and {problem} ({error.strerror}): run this as an ordinary user, "
+        "or give root the "
         "capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID."
     )

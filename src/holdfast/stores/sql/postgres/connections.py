@@ -1,7 +1,7 @@
 """A connection that does not wait for ever: a server that stands still, and says nothing, is left.
 
-PostgreSQL ends a statement by itself (`statement_timeout`), as long as it runs. Where no word has come some seconds after
-that, nobody is there: the connection is closed, and the one who waits is told that it was lost.
+PostgreSQL ends a statement by itself (`statement_timeout`), as long as it runs. Where no word has come some
+seconds after that, nobody is there: the connection is closed, and the one who waits is told that it was lost.
 """
 
 from __future__ import annotations

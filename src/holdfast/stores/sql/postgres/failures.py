@@ -1,8 +1,8 @@
 """From PostgreSQL's failures to ours, by SQLSTATE: grouped by what the caller can do.
 
-A row's values never get into an error: PostgreSQL's DETAIL has them, and so have the messages of class 22. What is
-told are names (constraint, table, column), and the original error is not kept beside such a failure, so that no
-traceback shows it.
+A row's values never get into an error: PostgreSQL's DETAIL has them, and so have the messages of class 22.
+What is told are names (constraint, table, column), and the original error is not kept beside such a failure,
+so that no traceback shows it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final
 
 import psycopg
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     AccessRefused,
     DeclarationError,
     HoldfastError,
     InvalidRequest,
     NotFound,
     RequestRefused,
-    RowAlreadyThere,
+    RowAlreadyExists,
     SettingsError,
     StatementTimedOut,
     StoreBusy,
@@ -50,7 +50,9 @@ _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class ConnectionLost(Exception):
-    """Between our own functions: the connection cannot be used any more. `may_be_done` says that the answer was lost."""
+    """Between our own functions: the connection cannot be used any more. `may_be_done` says that the answer
+    was lost.
+    """
 
     def __init__(self, reason: str, *, may_be_done: bool) -> None:
         super().__init__(reason)
@@ -70,8 +72,9 @@ def is_nothing_done(error: psycopg.Error) -> bool:
 
 
 def _is_stale_plan(error: psycopg.Error) -> bool:
-    """A prepared statement of before a migration, or one that the driver takes for prepared and the server never was asked to,
-    because its transaction had failed by then: a new connection prepares it anew."""
+    """A prepared statement of before a migration, or one that the driver takes for prepared and the server
+    never was asked to, because its transaction had failed by then: a new connection prepares it anew.
+    """
     return error.sqlstate == "26000" or (error.sqlstate == "0A000" and "cached plan" in str(error))
 
 
@@ -88,7 +91,9 @@ def mapped(error: psycopg.Error, statement: Statement | None = None) -> Holdfast
 
 
 def not_connected(error: psycopg.Error) -> HoldfastError:
-    """Why there is no connection. libpq has only words for it; those that we do not know are `StoreUnreachable`."""
+    """Why there is no connection. libpq has only words for it; those that we do not know are
+    `StoreUnreachable`.
+    """
     text = str(error)
     if any(words in text for words in _LOG_IN_REFUSED) or _NO_ROLE.search(text):
         return _log_in(error, "")
@@ -111,7 +116,9 @@ def _without_state(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def plain(error: BaseException) -> str:
-    """The first line of a driver's own message, which holds no values. Of the server's errors only the condition."""
+    """The first line of a driver's own message, which holds no values. Of the server's errors only the
+    condition.
+    """
     if isinstance(error, psycopg.Error) and error.sqlstate is not None:
         return f"{_condition(error)} ({error.sqlstate})"
     return str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
@@ -132,8 +139,9 @@ def _where(error: psycopg.Error) -> str:
 
 
 def _unique(error: psycopg.Error, subject: str) -> HoldfastError:
-    return RowAlreadyThere(
-        f"{subject} would make a row that is there already{_where(error)}: read it, or let the statement say what to do "
+    return RowAlreadyExists(
+        f"{subject} would make a row that is there already{_where(error)}: read it, or let the statement say "
+        "what to do "
         "on a conflict.",
         constraint=error.diag.constraint_name or "",
     )
@@ -145,7 +153,8 @@ def _value(error: psycopg.Error, subject: str) -> HoldfastError:
 
 def _missing(error: psycopg.Error, subject: str) -> HoldfastError:
     return NotFound(
-        f"{subject} is about a table or a schema that is not there: {error.diag.message_primary}. Make it with "
+        f"{subject} is about a table or a schema that is not there: {error.diag.message_primary}. Make it "
+        "with "
         "`holdfast migrate SYSTEM`."
     )
 
@@ -157,14 +166,16 @@ def _declared_wrongly(error: psycopg.Error, subject: str) -> HoldfastError:
 def _permission(error: psycopg.Error, subject: str) -> HoldfastError:
     return AccessRefused(
         "AccessDeniedException",
-        f"The user of the setting `sql` may not do {subject}: {error.diag.message_primary}. Grant it, or use another.",
+        f"The user of the setting `sql` may not do {subject}: {error.diag.message_primary}. Grant it, or use "
+        "another.",
     )
 
 
 def _log_in(error: psycopg.Error, subject: str) -> HoldfastError:
     return AccessRefused(
         "AccessDeniedException",
-        "PostgreSQL refuses the log-in: check the user in the setting `sql` and the secret that `sql_secret` names.",
+        "PostgreSQL refuses the log-in: check the user in the setting `sql` and the secret that `sql_secret` "
+        "names.",
     )
 
 
@@ -176,14 +187,16 @@ def _no_database(error: psycopg.Error, subject: str) -> HoldfastError:
 
 def _conflict(error: psycopg.Error, subject: str) -> HoldfastError:
     return TransactionConflict(
-        f"Another transaction was on the same rows ({_condition(error)}): {subject} and all of its transaction were "
+        f"Another transaction was on the same rows ({_condition(error)}): {subject} and all of its "
+        "transaction were "
         "undone. Read again, decide again, repeat."
     )
 
 
 def _timed_out(error: psycopg.Error, subject: str) -> HoldfastError:
     return StatementTimedOut(
-        f"{subject} was not done in the time that `sql_statement_timeout_ms` gives it, and was undone: try again, or "
+        f"{subject} was not done in the time that `sql_statement_timeout_ms` gives it, and was undone: try "
+        "again, or "
         "look for what holds its rows."
     )
 

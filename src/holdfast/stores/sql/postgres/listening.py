@@ -1,7 +1,7 @@
 """What is announced (LISTEN and NOTIFY): one connection in a thread of its own, and everybody who waits.
 
-Notices of the time in which the connection was lost are lost with it. So after each reconnection everybody is woken once,
-with an empty notice, to look for themselves.
+Notices of the time in which the connection was lost are lost with it. So after each reconnection everybody is
+woken once, with an empty notice, to look for themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from psycopg import sql
 
-from holdfast.errors import InvalidRequest, StoreClosed
+from holdfast.core.errors import InvalidRequest, StoreClosed
 from holdfast.stores.sql.postgres.connections import Connection
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,8 @@ class Listener:
     async def notices(self, channel: str) -> AsyncIterator[Notices]:
         if not _CHANNEL.fullmatch(channel):
             raise InvalidRequest(
-                f"{channel!r} is no name of a channel: lower-case letters, digits and underscores, 63 at most."
+                f"{channel!r} is no name of a channel: lower-case letters, digits and underscores, 63 at "
+                "most."
             )
         notices = Notices(channel)
         self._add(notices)

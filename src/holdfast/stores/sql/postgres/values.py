@@ -6,7 +6,8 @@
     StrEnum             its text
     Decimal, UUID, bytes, date, int, float, bool, str, None   what they are
 
-A value that cannot be sent is refused before anything is: `InvalidRequest`, by its parameter's name and type alone.
+A value that cannot be sent is refused before anything is: `InvalidRequest`, by its parameter's name and type
+alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from psycopg import Connection
 from psycopg.types.array import ListDumper
 from psycopg.types.json import JsonbDumper, set_json_dumps
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.sql import Statement
 
 
@@ -49,5 +50,6 @@ def _check_values(parameters: Mapping[str, Any], pattern: str | None) -> None:
         each = value if type(value) is tuple else (value,)
         if any(isinstance(one, datetime | time) and one.tzinfo is None for one in each):
             raise InvalidRequest(
-                f"{pattern or 'A statement'} is given a time without a zone as {name}: use one of the stores' clock, in UTC."
+                f"{pattern or 'A statement'} is given a time without a zone as {name}: use one of the "
+                "stores' clock, in UTC."
             )

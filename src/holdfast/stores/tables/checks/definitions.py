@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX
 from holdfast.operations.tables import IndexDefinition, KeySchema, TableDefinition
 
 INVALID: Final = "One or more parameter values were invalid: "
@@ -31,7 +31,8 @@ def check_definition(definition: TableDefinition) -> None:
 def _check_name(kind: str, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{INVALID}{name!r} is no name of a{'n' if kind == 'index' else ''} {kind}: 3 to 255 of letters, digits,"
+            f"{INVALID}{name!r} is no name of a{'n' if kind == 'index' else ''} {kind}: 3 to 255 of letters, "
+            "digits,"
             " '_', '-' and '.'"
         )
 

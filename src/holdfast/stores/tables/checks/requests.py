@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import (
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import (
     BATCH_READS_MAX,
     BATCH_WRITES_MAX,
     RECOVERY_DAYS_MAX,

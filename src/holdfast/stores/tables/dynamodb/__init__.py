@@ -12,7 +12,7 @@ clients.py      the SDK's clients: credentials, region, endpoint, time-outs. The
 
 from __future__ import annotations
 
-from holdfast.sdk import Timeouts
+from holdfast.config.aws_clients import Timeouts
 from holdfast.stores.retrying import Backoff, Waiting
 from holdfast.stores.tables.dynamodb.engine import DynamoDBTables, open_dynamodb
 

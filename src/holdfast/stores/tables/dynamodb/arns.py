@@ -1,14 +1,14 @@
 """ARNs: the service names streams and backups by them, our operations by a table and a label or id.
 
-All ARNs of one account and region begin alike. The beginning is learnt from the first that is seen; a name whose
-`spelling` is an ARN is taken at its word.
+All ARNs of one account and region begin alike. The beginning is learnt from the first that is seen; a name
+whose `spelling` is an ARN is taken at its word.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import BackupNotFound, NotFound
+from holdfast.core.errors import BackupNotFound, NotFound
 from holdfast.operations.tables import BackupName, StreamName
 from holdfast.stores.tables.dynamodb.service import Service
 

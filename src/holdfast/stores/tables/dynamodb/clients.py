@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from holdfast.sdk import Place, Timeouts, check_endpoint, make_clients, require_sdk
+from holdfast.config.aws_clients import ServiceAddress, Timeouts, check_endpoint, make_clients, require_sdk
 from holdfast.stores.tables.dynamodb.failures import failure_of
 
 
@@ -23,9 +23,9 @@ class Clients(NamedTuple):
 def made_clients(region: str | None, endpoint: str | None, timeouts: Timeouts, connections: int) -> Clients:
     require_sdk("The DynamoDB engine")
     check_endpoint(endpoint)
-    place = Place(region=region, endpoint=endpoint)
+    place = ServiceAddress(region=region, endpoint=endpoint)
     try:
         dynamodb, streams = make_clients(("dynamodb", "dynamodbstreams"), place, timeouts, connections)
     except Exception as cause:
-        raise failure_of(cause, "opening", place.shown).error from cause
+        raise failure_of(cause, "opening", place.display_name).error from cause
     return Clients(dynamodb, streams, endpoint or dynamodb.meta.endpoint_url)

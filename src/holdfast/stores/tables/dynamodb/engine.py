@@ -1,7 +1,8 @@
 """The engine: takes an operation to the function that carries it out at the service.
 
 Where the embedded engine has `storage`, this one has `service.py`: the functions of act/ make requests of
-operations and results of answers, and ask in between. The results and errors are those of the embedded engine.
+operations and results of answers, and ask in between. The results and errors are those of the embedded
+engine.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import Defect, HoldfastError, InvalidRequest, SettingsError, UnknownOperation
+from holdfast.config.aws_clients import Timeouts
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import HoldfastError, InternalError, InvalidRequest, SettingsError, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
-from holdfast.sdk import Timeouts
 from holdfast.stores.retrying import Backoff, Waiting
 from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.dynamodb.act import (
@@ -87,8 +88,8 @@ def open_dynamodb(
 ) -> DynamoDBTables:
     """Tables at AWS in a region, or at an endpoint (`http://127.0.0.1:8000`).
 
-    Credentials, and the region where none is given, come from the SDK's ordinary chain. `threads` requests are
-    under way at most; further ones wait. What cannot be used raises `SettingsError`; nothing is sent yet.
+    Credentials, and the region where none is given, come from the SDK's ordinary chain. `threads` requests
+    are under way at most; further ones wait. What cannot be used raises `SettingsError`; nothing is sent yet.
     """
     if threads < 1:
         raise SettingsError(f"threads={threads}: at least one is needed to ask with")
@@ -104,7 +105,9 @@ class DynamoDBTables:
         self._service = service
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation. Whatever it raises is a `HoldfastError`. One that is cancelled may still be done."""
+        """Do one operation. Whatever it raises is a `HoldfastError`. One that is cancelled may still be
+        done.
+        """
         act = ACTS.get(type(operation))
         if act is None:
             raise UnknownOperation(f"{type(operation).__name__} is not an operation of a tables store")
@@ -120,7 +123,7 @@ class DynamoDBTables:
             raise InvalidRequest(UNREADABLE_TEXT) from error
         except Exception as error:
             # Most likely an answer without a member that the service always gives.
-            raise Defect(f"{type(operation).__name__} could not be done: {error!r}") from error
+            raise InternalError(f"{type(operation).__name__} could not be done: {error!r}") from error
 
     def close(self) -> None:
         """Let what was sent be answered, then refuse everything."""

@@ -1,8 +1,8 @@
 """Items whose life is over and which the service has not removed yet, kept from those who ask for that.
 
-`hide_expired` is ours: the service shows an item until it removes it, which may be days. To hide it one must know
-the attribute that says when its life ends; `DescribeTimeToLive` tells, and is asked once in a while a table.
-An index that does not hold this attribute cannot tell, and shows such items.
+`hide_expired` is ours: the service shows an item until it removes it, which may be days. To hide it one must
+know the attribute that says when its life ends; `DescribeTimeToLive` tells, and is asked once in a while a
+table. An index that does not hold this attribute cannot tell, and shows such items.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.limits import EXPIRED_AGE_S_MAX
+from holdfast.core.limits import EXPIRED_AGE_S_MAX
 from holdfast.operations.expressions import project
 from holdfast.operations.expressions.nodes import (
     And,
@@ -53,7 +53,9 @@ class Expiry(NamedTuple):
 
     @property
     def _ends(self) -> tuple[int, int]:
-        """The first end that is over and the first that is not: what ended too long ago is taken for a mistake."""
+        """The first end that is over and the first that is not: what ended too long ago is taken for a
+        mistake.
+        """
         return math.floor(self.now - EXPIRED_AGE_S_MAX) + 1, math.floor(self.now) + 1
 
     def hides(self, item: Item) -> bool:

@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from holdfast import errors
-from holdfast.errors import CancellationReason, HoldfastError
+from holdfast.core import errors
+from holdfast.core.errors import CancellationReason, HoldfastError
 from holdfast.stores.tables.dynamodb.values import plain_item
 
 Kind: TypeAlias = Literal["final", "undone", "doubtful"]
@@ -43,7 +43,7 @@ CODES: Final[dict[str, Callable[[str], HoldfastError]]] = {
     "BackupNotFoundException": errors.BackupNotFound,
     "PointInTimeRecoveryUnavailableException": errors.RecoveryUnavailable,
     "ContinuousBackupsUnavailableException": errors.RecoveryUnavailable,
-    "ResourceInUseException": errors.AlreadyThere,
+    "ResourceInUseException": errors.AlreadyExists,
     "TableAlreadyExistsException": errors.TableAlreadyExists,
     "TableInUseException": errors.TableInUse,
     "BackupInUseException": errors.BackupInUse,
@@ -102,7 +102,7 @@ def failure_of(cause: Exception, action: str, endpoint: str) -> Failure:
     for kinds, tell in _by_class():
         if isinstance(cause, kinds):
             return tell(cause, action, endpoint)
-    return Failure(errors.Defect(f"{action} at {endpoint} failed: {_said(cause)}"), "final")
+    return Failure(errors.InternalError(f"{action} at {endpoint} failed: {_said(cause)}"), "final")
 
 
 def _note_path(error: HoldfastError, endpoint: str) -> None:
@@ -110,7 +110,8 @@ def _note_path(error: HoldfastError, endpoint: str) -> None:
     path = urlsplit(endpoint).path.strip("/")
     if path:
         error.add_note(
-            f"The endpoint {endpoint} has a path, and DynamoDB answers at the root of its address: leave out /{path}."
+            f"The endpoint {endpoint} has a path, and DynamoDB answers at the root of its address: leave out "
+            f"/{path}."
         )
 
 
@@ -199,7 +200,8 @@ def _by_class() -> tuple[tuple[tuple[type[Exception], ...], Teller], ...]:
 def _unconnected(cause: Exception, action: str, endpoint: str) -> Failure:
     return Failure(
         errors.StoreUnreachable(
-            f"No connection to {endpoint} for {action}: {_said(cause)} Is it running, and is this its address? "
+            f"No connection to {endpoint} for {action}: {_said(cause)} Is it running, and is this its "
+            "address? "
             "`holdfast serve` starts a local one; for AWS check the region and the network"
         ),
         "undone",
@@ -207,12 +209,15 @@ def _unconnected(cause: Exception, action: str, endpoint: str) -> Failure:
 
 
 def _insecure(cause: Exception, action: str, endpoint: str) -> Failure:
-    """A certificate is judged before anything is sent; what else may go wrong with TLS can do so at any time."""
+    """A certificate is judged before anything is sent; what else may go wrong with TLS can do so at any
+    time.
+    """
     if UNTRUSTED not in str(cause):
         return _unanswered(cause, action, endpoint)
     return Failure(
         errors.SettingsError(
-            f"The certificate of {endpoint} is not trusted: {_said(cause)} Name the file of the authority that signed "
+            f"The certificate of {endpoint} is not trusted: {_said(cause)} Name the file of the authority "
+            "that signed "
             "it in AWS_CA_BUNDLE"
         ),
         "final",
@@ -222,7 +227,8 @@ def _insecure(cause: Exception, action: str, endpoint: str) -> Failure:
 def _unanswered(cause: Exception, action: str, endpoint: str) -> Failure:
     return Failure(
         errors.StoreUnreachable(
-            f"No answer from {endpoint} to {action}: {_said(cause)} It may be overloaded or gone: look at its health, "
+            f"No answer from {endpoint} to {action}: {_said(cause)} It may be overloaded or gone: look at "
+            "its health, "
             "or give it longer (`Timeouts`)"
         ),
         "doubtful",
@@ -232,7 +238,8 @@ def _unanswered(cause: Exception, action: str, endpoint: str) -> Failure:
 def _unreadable(cause: Exception, action: str, endpoint: str) -> Failure:
     return Failure(
         errors.StoreFailed(
-            f"The answer of {endpoint} to {action} could not be read: {_said(cause)} Is it a DynamoDB endpoint?"
+            f"The answer of {endpoint} to {action} could not be read: {_said(cause)} Is it a DynamoDB "
+            "endpoint?"
         ),
         "doubtful",
     )

@@ -5,12 +5,13 @@
     same    done twice is as done once, in effect and in answer
     once    done twice is not as done once: a counter would count twice
 
-A throttled or refused request was not done and may always come again; this is about time-outs, connections lost
-after sending, and answers 5xx.
+A throttled or refused request was not done and may always come again; this is about time-outs, connections
+lost after sending, and answers 5xx.
 
-A condition makes a write no safer by itself: after a lost answer its repeat may fail because of its own effect,
-which `service.py` tells as `OutcomeUnknown` and never as `ConditionFailed`. But there is one condition that does,
-and it is the one of optimistic locking: `version = :seen` beside `SET version = version + :one` can pass once only.
+A condition makes a write no safer by itself: after a lost answer its repeat may fail because of its own
+effect, which `service.py` tells as `OutcomeUnknown` and never as `ConditionFailed`. But there is one
+condition that does, and it is the one of optimistic locking: `version = :seen` beside `SET version = version
++ :one` can pass once only.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def repeat_of(operation: PutItem | UpdateItem | DeleteItem) -> Repeat:
 
 
 def _is_repeatable(update: Update) -> bool:
-    """Numbers are not added, lists not appended to, and no list position is named: it may be another next time."""
+    """Numbers are not added, lists not appended to, and no list position is named: it may be another next
+    time.
+    """
     if any(isinstance(step, int) for action in update.actions for step in action.path.steps):
         return False
     sets = all(_is_fixed(action) for action in update.sets)

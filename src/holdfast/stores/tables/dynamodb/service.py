@@ -1,8 +1,8 @@
 """Asks the service: one request and its answer, with everything that may go wrong between the two.
 
-The SDK's call runs in a thread of a bounded pool, so that the event loop goes on. A failure that passes is waited
-out (`retrying.py`). After a failure that leaves open whether the request was done, it is sent again only if that
-can do no harm (`repeats.py`); whatever then cannot be known is told as `OutcomeUnknown`.
+The SDK's call runs in a thread of a bounded pool, so that the event loop goes on. A failure that passes is
+waited out (`retrying.py`). After a failure that leaves open whether the request was done, it is sent again
+only if that can do no harm (`repeats.py`); whatever then cannot be known is told as `OutcomeUnknown`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
-from holdfast.clock import Clock
-from holdfast.errors import (
+from holdfast.core.clock import Clock
+from holdfast.core.errors import (
     AccessRefused,
     ConditionFailed,
     HoldfastError,
@@ -41,22 +41,25 @@ DECIDE: Final[dict[Repeat, str]] = {
     "token": "Repeat it with the same client token (the field `token`) within ten minutes: it is done once",
     "same": "Repeating it has no second effect",
     "once": (
-        "Repeating it might do it twice: read first, and repeat only if what this write would have left is not there. "
+        "Repeating it might do it twice: read first, and repeat only if what this write would have left is "
+        "not there. "
         "As a transaction with a token it could be repeated safely"
     ),
 }
 OWN_EFFECT: Final = (
-    "its repeat found the condition no longer met, which may be its own effect. Read the item and look for what only "
-    "this write would have left (an owner, a version); as a transaction with a token it could be repeated safely"
+    "its repeat found the condition no longer met, which may be its own effect. Read the item and look for "
+    "what only "
+    "this write would have left (an owner, a version); as a transaction with a token it could be repeated "
+    "safely"
 )
 
 
 class Service:
     """What the functions of act/ ask, and what they remember between operations.
 
-    `arn_prefix` is what the account's ARNs begin with, once one was seen; `lifetimes` the attribute that ends an
-    item's life, of each table, and when it was asked for; `keyed_by_lifetime` the tables and indexes that have it
-    in their key.
+    `arn_prefix` is what the account's ARNs begin with, once one was seen; `lifetimes` the attribute that ends
+    an item's life, of each table, and when it was asked for; `keyed_by_lifetime` the tables and indexes that
+    have it in their key.
     """
 
     def __init__(
@@ -125,12 +128,15 @@ def _how_to_be_let_in(code: str, action: str, request: Request) -> str:
     if code != NOT_ALLOWED:
         return (
             f"{action} was asked with credentials that are not accepted: check AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the profile in AWS_PROFILE, and this machine's clock."
+            "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the profile in AWS_PROFILE, and this machine's "
+            "clock."
         )
     on = f" on {', '.join(tables)}" if (tables := _tables_of(request)) else ""
     return (
-        f"The credentials may not do dynamodb:{action}{on}: allow it to their role. `holdfast iam` writes a policy "
-        "with what each component needs; tables are made by who may, with `holdfast tables --create` or a stack."
+        f"The credentials may not do dynamodb:{action}{on}: allow it to their role. `holdfast iam` writes a "
+        "policy "
+        "with what each component needs; tables are made by who may, with `holdfast tables --create` or a "
+        "stack."
     )
 
 
@@ -144,8 +150,10 @@ def _tables_of(request: Request) -> list[str]:
 def _told(
     error: HoldfastError, action: str, request: Request, repeat: Repeat, *, in_doubt: bool
 ) -> HoldfastError:
-    """What the caller hears. After a doubt, a failure says nothing of the attempts before it, with two exceptions:
-    a request that is refused as such was refused each time, and a client token makes each answer the truth."""
+    """What the caller hears. After a doubt, a failure says nothing of the attempts before it, with two
+    exceptions: a request that is refused as such was refused each time, and a client token makes each answer
+    the truth.
+    """
     refused = isinstance(error, RequestError) and not isinstance(error, AccessRefused)
     if not in_doubt or refused:
         return error

@@ -2,8 +2,8 @@
 
 Reads run where they are asked for, each on its thread's own connection. Writes go to the committer, which
 gathers those of all callers into shared transactions; a write is acknowledged when its transaction is on the
-disk. The core is synchronous: `run` (for asyncio) and `run_blocking` (for threads and scripts) are two ways to
-wait for the same thing.
+disk. The core is synchronous: `run` (for asyncio) and `run_blocking` (for threads and scripts) are two ways
+to wait for the same thing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import InvalidRequest, RowsGone, UnknownOperation
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InvalidRequest, RowsDropped, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
 from holdfast.operations.values import Item
@@ -143,9 +143,11 @@ class EmbeddedTables:
         self._worker.sweep()
 
     def forget(self, table: str, keys: Iterable[Item], texts: Iterable[str] = ()) -> Forgotten:
-        """Take what is left of deleted items out of the table's change log and backups; waits until it is done.
+        """Take what is left of deleted items out of the table's change log and backups; waits until it is
+        done.
 
-        `texts` find what is left of items that were deleted before. Then `compact` makes the file forget them too.
+        `texts` find what is left of items that were deleted before. Then `compact` makes the file forget them
+        too.
         """
         return forget(self._unit_of_work, table, keys, texts)
 
@@ -189,7 +191,7 @@ class EmbeddedTables:
             try:
                 with moment() as connection:
                     return cast(R, act(operation, self._reading(connection, self._cache, self._clock)))
-            except RowsGone:
+            except RowsDropped:
                 # A table or index deleted a moment ago, by this process or another.
                 self._cache.forget()
             except UNSTORABLE as error:

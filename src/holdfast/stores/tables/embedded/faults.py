@@ -1,8 +1,8 @@
 """Failures on demand: what a serial engine never produces by itself, so that callers can test their handling.
 
 DynamoDB throttles, and cancels a transaction when another is on the same item. `Faults` makes a share of the
-operations fail so, before anything is read or written. DynamoDB's global indexes also follow their table after a
-moment only: how long is said here, and done in `index_lag.py`.
+operations fail so, before anything is read or written. DynamoDB's global indexes also follow their table
+after a moment only: how long is said here, and done in `index_lag.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import random
 from typing import Any
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     CancellationReason,
     HoldfastError,
     Throttled,

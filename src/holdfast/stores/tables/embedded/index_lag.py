@@ -1,9 +1,10 @@
-"""Global indexes that follow their table after a moment, as DynamoDB's do, so that callers can test what they see.
+"""Global indexes that follow their table after a moment, as DynamoDB's do, so that callers can test what they
+see.
 
-The rows of an index always change with the item. While a lag is asked for (`Faults(index_lag_s=0.5)`), the engine
-writes and reads through the two classes here: a write notes what was there before it, and a page of a global index is
-its rows with the earlier items laid over those written within the lag. What is noted is in memory: the writes of
-other processes, and what the engine's own jobs do, are seen at once.
+The rows of an index always change with the item. While a lag is asked for (`Faults(index_lag_s=0.5)`), the
+engine writes and reads through the two classes here: a write notes what was there before it, and a page of a
+global index is its rows with the earlier items laid over those written within the lag. What is noted is in
+memory: the writes of other processes, and what the engine's own jobs do, are seen at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from heapq import merge
 from operator import itemgetter
 
-from holdfast.clock import Clock
+from holdfast.core.clock import Clock
 from holdfast.operations.values import item_size
 from holdfast.stores.sqlite import Batch, Connection
 from holdfast.stores.tables.embedded.plan.change import Change

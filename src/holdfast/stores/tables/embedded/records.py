@@ -109,8 +109,8 @@ class DropJob(msgspec.Struct, frozen=True, tag="DropJob"):
 class CopyJob(msgspec.Struct, frozen=True, tag="CopyJob"):
     """Copy the items of `source` to `target` as they were before change `log_from` (None: as they are).
 
-    First the items as they are now, in row order; then the log from `undo_from` backwards, each change undone,
-    so that what was written since, also during the copy, is taken out again.
+    First the items as they are now, in row order; then the log from `undo_from` backwards, each change
+    undone, so that what was written since, also during the copy, is taken out again.
     """
 
     source: int

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from holdfast.limits import EXPIRED_AGE_S_MAX, PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX
+from holdfast.core.limits import EXPIRED_AGE_S_MAX, PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX
 from holdfast.operations import numbers
 from holdfast.operations.tables import IndexDefinition, KeySchema, KeyTag
 from holdfast.operations.values import Item, Value

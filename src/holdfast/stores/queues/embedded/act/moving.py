@@ -1,13 +1,13 @@
-"""A message moved to the end of another queue, with body, group, deduplication id and attributes; Redrive, which does
-it for dead letters. One transaction: it is never in both and never in neither.
+"""A message moved to the end of another queue, with body, group, deduplication id and attributes; Redrive,
+which does it for dead letters. One transaction: it is never in both and never in neither.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import QUEUE_STEP_MESSAGES
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import QUEUE_STEP_MESSAGES
 from holdfast.operations.queues import Redrive
 from holdfast.stores.queues.embedded.act.writing import Writing
 from holdfast.stores.queues.embedded.storage import catalog, messages, sweeping
@@ -25,8 +25,8 @@ class Step(NamedTuple):
 def move(
     row: MessageRow, source: QueueRow, target: QueueRow, work: Writing, *, died_in: str | None = None
 ) -> None:
-    """Dead letters keep when they were sent and how often they were received; what is redriven begins a new life, or
-    retention might end it at once.
+    """Dead letters keep when they were sent and how often they were received; what is redriven begins a new
+    life, or retention might end it at once.
     """
     moved = messages.NewMessage(
         id=row.id,
@@ -46,7 +46,8 @@ def move(
 
 
 def redrive_step(operation: Redrive, after: tuple[float, int], left: int | None, work: Writing) -> Step:
-    """Up to a step's worth, oldest first, leaving alone what somebody holds and what stands behind it in its group.
+    """Up to a step's worth, oldest first, leaving alone what somebody holds and what stands behind it in its
+    group.
 
     What is past retention does not come back: it goes.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.errors import AlreadyThere, InvalidRequest
-from holdfast.limits import QUEUE_STEP_MESSAGES
+from holdfast.core.errors import AlreadyExists, InvalidRequest
+from holdfast.core.limits import QUEUE_STEP_MESSAGES
 from holdfast.operations.queues import (
     Browse,
     CreateQueue,
@@ -29,8 +29,9 @@ def create_queue(operation: CreateQueue, work: Writing) -> None:
         _require_dead_letters(work.connection, wanted)
         catalog.create(work.connection, wanted)
     elif there.definition != wanted:
-        raise AlreadyThere(
-            f"The queue {wanted.name} is there with another definition: change it with UpdateQueue, or choose another name."
+        raise AlreadyExists(
+            f"The queue {wanted.name} is there with another definition: change it with UpdateQueue, or "
+            "choose another name."
         )
 
 

@@ -1,7 +1,7 @@
 """ReceiveMessages, and what a receiver may do with what it holds: delete it, hold it longer, give it back.
 
-A message that was received as often as its queue allows goes to the dead letters at the receive that would be one
-too many, in the same transaction.
+A message that was received as often as its queue allows goes to the dead letters at the receive that would be
+one too many, in the same transaction.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import Final, NamedTuple
 
-from holdfast.limits import QUEUE_BATCH_MAX, QUEUE_STEP_MESSAGES
+from holdfast.core.limits import QUEUE_BATCH_MAX, QUEUE_STEP_MESSAGES
 from holdfast.operations.queues import ChangeVisibility, DeleteMessages, Incoming, ReceiveMessages
 from holdfast.stores.queues.embedded.act.moving import move
 from holdfast.stores.queues.embedded.act.writing import Writing
@@ -98,13 +98,17 @@ def change_visibility(operation: ChangeVisibility, work: Writing) -> int:
 
 
 def _dead_letters(queue: QueueRow, work: Writing) -> QueueRow | None:
-    """None also where the dead-letter queue was deleted: then a message stays where it is, and is received on."""
+    """None also where the dead-letter queue was deleted: then a message stays where it is, and is received
+    on.
+    """
     name = queue.definition.dead_letters
     return None if name is None else work.found(name)
 
 
 def _fresh(queue: QueueRow, taken: dict[int, Incoming], count: int, work: Writing) -> list[MessageRow]:
-    """As many due messages as are still wanted. With a visibility of nothing, what was taken is due again at once."""
+    """As many due messages as are still wanted. With a visibility of nothing, what was taken is due again at
+    once.
+    """
     rows = messages.due(work.connection, queue.lot, work.now, len(taken) + count)
     return [row for row in rows if row.place not in taken][: count - len(taken)]
 

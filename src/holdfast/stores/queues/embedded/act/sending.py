@@ -1,11 +1,13 @@
-"""SendMessages: all messages of the batch or none, in their order, each once within the deduplication window."""
+"""SendMessages: all messages of the batch or none, in their order, each once within the deduplication
+window.
+"""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from uuid import UUID
 
-from holdfast.chance import CHANCE
+from holdfast.core.rng import RNG
 from holdfast.operations.queues import Outgoing, SendMessages, Sent
 from holdfast.stores.queues.checks import check_messages
 from holdfast.stores.queues.embedded.act.writing import Writing
@@ -52,7 +54,7 @@ def _inserted(
     delay_s = queue.definition.delay_s if message.delay_s is None else message.delay_s
     new = messages.NewMessage(
         # Unlike uuid4, without asking the system: that lets go of the interpreter, for each message.
-        id=str(UUID(int=CHANCE.getrandbits(128), version=4)),
+        id=str(UUID(int=RNG.getrandbits(128), version=4)),
         group=message.group,
         deduplication=deduplication,
         sent_at=sent_at,

@@ -1,13 +1,15 @@
-"""What a unit of work is given: the connection, one moment of the clock, and whom to wake once it is committed.
+"""What a unit of work is given: the connection, one moment of the clock, and whom to wake once it is
+committed.
 
-Units that share a transaction share what they know of the file (`Known`), because nobody else writes meanwhile.
+Units that share a transaction share what they know of the file (`Known`), because nobody else writes
+meanwhile.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 from holdfast.stores.queues.embedded.storage import catalog, messages
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
 from holdfast.stores.sqlite import Connection
@@ -29,8 +31,9 @@ class Known:
 
 @dataclass(slots=True)
 class Writing:
-    """`wakes` has the names of the queues in which something may be received sooner than was known; `sweeps` says that
-    it is this unit's turn to remove some of what is over."""
+    """`wakes` has the names of the queues in which something may be received sooner than was known; `sweeps`
+    says that it is this unit's turn to remove some of what is over.
+    """
 
     connection: Connection
     now: float
@@ -51,7 +54,9 @@ class Writing:
         return queues[name]
 
     def sent_at(self, queue: QueueRow) -> float:
-        """For a message that is sent now. A clock that was set back must not make it look older than the one before."""
+        """For a message that is sent now. A clock that was set back must not make it look older than the one
+        before.
+        """
         newest = self.known.newest
         before = newest.get(queue.lot)
         if before is None:

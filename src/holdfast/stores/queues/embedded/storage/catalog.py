@@ -1,4 +1,6 @@
-"""The catalog: which queues there are. A row is read where it is needed; it is small, and never out of date so."""
+"""The catalog: which queues there are. A row is read where it is needed; it is small, and never out of date
+so.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 from holdfast.operations.queues import QueueDefinition
 
 MISSING: Final = "There is no queue {name}: make it with CreateQueue, or correct the name."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from holdfast.limits import DEDUPLICATION_WINDOW_S
+from holdfast.core.limits import DEDUPLICATION_WINDOW_S
 
 
 def first(connection: apsw.Connection, queue: int, deduplication: str, now: float) -> tuple[str, int] | None:

@@ -1,4 +1,6 @@
-"""The messages of a lot: put in, found by what is due, held, taken out. A FIFO group always has exactly one head."""
+"""The messages of a lot: put in, found by what is due, held, taken out. A FIFO group always has exactly one
+head.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,9 @@ def is_group_held(connection: apsw.Connection, lot: int, group: str, now: float)
 
 
 def counts(connection: apsw.Connection, lot: int, now: float, sent_after: float) -> Counts:
-    """Of what is not past retention. The whole is counted as rows come and go, the rest by short index ranges."""
+    """Of what is not past retention. The whole is counted as rows come and go, the rest by short index
+    ranges.
+    """
     total = connection.execute("SELECT messages FROM lots WHERE lot = ?", (lot,)).get or 0
     over = connection.execute(
         "SELECT count(*) FROM messages WHERE lot = ? AND sent_at <= ?", (lot, sent_after)
@@ -150,7 +154,8 @@ def counts(connection: apsw.Connection, lot: int, now: float, sent_after: float)
         (lot, now, sent_after),
     ).get
     delayed = connection.execute(
-        "SELECT count(*) FROM messages WHERE lot = ? AND available_at > ? AND available_at > sent_at AND sent_at > ?",
+        "SELECT count(*) FROM messages WHERE lot = ? AND available_at > ? AND available_at > sent_at AND "
+        "sent_at > ?",
         (lot, now, sent_after),
     ).get
     first = connection.execute(

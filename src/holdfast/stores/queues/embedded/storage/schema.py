@@ -6,10 +6,10 @@ lots            a lot is the messages of a queue since it was last purged: purgi
 messages        every message. `place` orders them and is never used again
 deduplications  the ids seen within the window; they outlive their messages
 
-What keeps a receive cheap is the column `due`: the moment from which a message may be received, and NULL while it may
-not be at all, because it is not the first of its FIFO group. A group has one message with a `due`, its head; deleting
-the head gives the next one its own. So "the oldest visible message whose group is free" is the first entry of one
-index, however many messages and locked groups there are.
+What keeps a receive cheap is the column `due`: the moment from which a message may be received, and NULL
+while it may not be at all, because it is not the first of its FIFO group. A group has one message with a
+`due`, its head; deleting the head gives the next one its own. So "the oldest visible message whose group is
+free" is the first entry of one index, however many messages and locked groups there are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is over is removed a few rows at a time, as a by-product of other work: no thread, no long step.
 
-A pass rides on one send or receive in eight and removes more rows than eight can add, of whichever queue: dead letters
-and queues that nobody uses any more are reached too. Where nothing is sent, those who wait for messages look once a
-minute whether there is something to remove.
+A pass rides on one send or receive in eight and removes more rows than eight can add, of whichever queue:
+dead letters and queues that nobody uses any more are reached too. Where nothing is sent, those who wait for
+messages look once a minute whether there is something to remove.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import apsw
 
-from holdfast.limits import DEDUPLICATION_WINDOW_S, QUEUE_SWEEP_ROWS
+from holdfast.core.limits import DEDUPLICATION_WINDOW_S, QUEUE_SWEEP_ROWS
 from holdfast.stores.queues.embedded.storage import messages
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
 
-# Queue by queue, each by its own retention. CROSS keeps SQLite to this order, in which each is a look into an index.
+# Queue by queue, each by its own retention. CROSS keeps SQLite to this order, in which each is a look into an
+# index.
 OVER: Final = """
 SELECT messages.lot, messages.place FROM queues CROSS JOIN messages INDEXED BY messages_age
 WHERE messages.lot = queues.lot

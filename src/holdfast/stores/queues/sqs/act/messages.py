@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from holdfast.errors import HoldfastError, ReceiptLost, RequestRefused, SendIncomplete, StoreFailed
-from holdfast.limits import QUEUE_BATCH_MAX
+from holdfast.core.errors import HoldfastError, ReceiptLost, RequestRefused, SendIncomplete, StoreFailed
+from holdfast.core.limits import QUEUE_BATCH_MAX
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,
@@ -119,7 +119,8 @@ async def _with_receipts(
         raise other
     if failures:
         raise ReceiptLost(
-            f"{len(failures)} of {len(receipts)} receipts on {queue} no longer hold: the visibility time was over and "
+            f"{len(failures)} of {len(receipts)} receipts on {queue} no longer hold: the visibility time was "
+            "over and "
             "the message went to another receiver, or it is gone. The others are done."
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.errors import AlreadyThere
+from holdfast.core.errors import AlreadyExists
 from holdfast.operations.queues import (
     CreateQueue,
     DeleteQueue,
@@ -29,8 +29,9 @@ async def create_queue(operation: CreateQueue, service: Service) -> None:
     # SQS compares only what it was given: of a queue that was there, the rest may differ.
     there = (await describe_queue(DescribeQueue(wanted.name), service)).definition
     if there != wanted:
-        raise AlreadyThere(
-            f"The queue {wanted.name} is there with another definition: change it with UpdateQueue, or choose another name."
+        raise AlreadyExists(
+            f"The queue {wanted.name} is there with another definition: change it with UpdateQueue, or "
+            "choose another name."
         )
 
 

@@ -1,17 +1,18 @@
-"""Redrive at SQS: received from the dead letters, sent to the target, deleted, in the order they were received.
+"""Redrive at SQS: received from the dead letters, sent to the target, deleted, in the order they were
+received.
 
-On a FIFO queue the id it first came with may still be in the target's deduplication window, which would swallow the
-message. So it is sent under an id made of the dead letter's own: no other message has it, and after a crash between
-sending and deleting, a second redrive within the window sends it under the same id, so that it is there once. On a
-standard queue it may then be there twice.
+On a FIFO queue the id it first came with may still be in the target's deduplication window, which would
+swallow the message. So it is sent under an id made of the dead letter's own: no other message has it, and
+after a crash between sending and deleting, a second redrive within the window sends it under the same id, so
+that it is there once. On a standard queue it may then be there twice.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import NotFound, SendIncomplete
-from holdfast.limits import QUEUE_BATCH_MAX
+from holdfast.core.errors import NotFound, SendIncomplete
+from holdfast.core.limits import QUEUE_BATCH_MAX
 from holdfast.operations.queues import (
     DeleteMessages,
     Incoming,
@@ -30,7 +31,8 @@ from holdfast.stores.queues.sqs.messages import DEDUPLICATION
 from holdfast.stores.queues.sqs.service import Service
 
 HOLD_S: Final = 60
-# A receive that does not wait asks some of SQS's servers only, and may find nothing though there is something.
+# A receive that does not wait asks some of SQS's servers only, and may find nothing though there is
+# something.
 WAIT_S: Final = 1
 
 

@@ -1,7 +1,7 @@
 """BatchGetItem and BatchWriteItem: asked again for what was left, until all is done or patience ends.
 
-What is then still left is told as unprocessed. Each put, delete and key stands alone, so that a part that was done
-is never lost: only if the very first request fails is there nothing but the failure to tell.
+What is then still left is told as unprocessed. Each put, delete and key stands alone, so that a part that was
+done is never lost: only if the very first request fails is there nothing but the failure to tell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.errors import InvalidRequest, RetryLater
+from holdfast.core.errors import InvalidRequest, RetryLater
 from holdfast.operations.tables import (
     BatchGetItem,
     BatchGetItemResult,
@@ -110,7 +110,8 @@ async def _asked_until_done(
         answers.append(answer)
         left = answer.get(left_in) or {}
         if action == "BatchWriteItem":
-            # The only reason the service has for it. Keys are left for others too, such as the size of the answer.
+            # The only reason the service has for it. Keys are left for others too, such as the size of the
+            # answer.
             tell_throttled(_count(left), 0)
         if _count(left) < _count(wanted):
             patience.renew()

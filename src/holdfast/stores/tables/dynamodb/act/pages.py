@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.tables import PageResult, Query, Scan
 from holdfast.stores.tables.dynamodb import capacity
@@ -15,8 +15,9 @@ from holdfast.stores.tables.dynamodb.values import plain_item, tagged_item
 
 
 async def query(operation: Query, service: Service) -> PageResult:
-    """Expired items are hidden by the filter, unless the end of life is a key of what is queried: a filter may
-    not name a key. Whether it is one shows when the filter is refused; then the items are looked at here."""
+    """Expired items are hidden by the filter, unless the end of life is a key of what is queried: a filter
+    may not name a key. Whether it is one shows when the filter is refused; then the items are looked at here.
+    """
     expiry = await expiry_of(operation.table, service) if operation.hide_expired else None
     if expiry is None:
         return await _query(operation, service)

@@ -1,7 +1,7 @@
 """Continuous backups, on-demand backups, and the tables restored from them.
 
-Versions of the SDK differ in whether they send fractions of a second, and the service tells milliseconds: bounds of
-time are sent a little too wide and judged here. A restore goes to the moment the SDK sends.
+Versions of the SDK differ in whether they send fractions of a second, and the service tells milliseconds:
+bounds of time are sent a little too wide and judged here. A restore goes to the moment the SDK sends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from holdfast.errors import NotFound, TableNotFound
+from holdfast.core.errors import NotFound, TableNotFound
 from holdfast.operations.tables import (
     BackupDescription,
     BackupSummary,
@@ -68,7 +68,9 @@ async def restore_table_to_point_in_time(
 
 
 async def create_backup(operation: CreateBackup, service: Service) -> BackupSummary:
-    """The answer does not tell the table's id: it is asked for before, so that nothing made is ever untold."""
+    """The answer does not tell the table's id: it is asked for before, so that nothing made is ever
+    untold.
+    """
     try:
         table = (await service.ask("DescribeTable", {"TableName": operation.table}))["Table"]
     except NotFound as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import (
     DescribeStream,
     GetRecords,
@@ -27,7 +27,9 @@ SEQUENCE_NUMBER_DIGITS = 21
 
 
 class ServiceIterator(ShardIterator, frozen=True):
-    """A place in a shard as the service names it: `text` is opaque, and `position` only what is known of it."""
+    """A place in a shard as the service names it: `text` is opaque, and `position` only what is known of
+    it.
+    """
 
     text: str = ""
 

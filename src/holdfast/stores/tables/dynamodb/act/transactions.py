@@ -1,7 +1,8 @@
 """TransactWriteItems and TransactGetItems.
 
-A transaction that writes always carries a client token, the caller's or one made here: sent again after a lost
-answer, it has no second effect. `fingerprint` is not sent, since the service compares the requests themselves.
+A transaction that writes always carries a client token, the caller's or one made here: sent again after a
+lost answer, it has no second effect. `fingerprint` is not sent, since the service compares the requests
+themselves.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import secrets
 
 import msgspec
 
-from holdfast.limits import RECOVERY_DAYS_MAX
+from holdfast.core.limits import RECOVERY_DAYS_MAX
 from holdfast.operations.tables import BackupSummary
 from holdfast.operations.tables.recovery import BackupType
 from holdfast.stores.tables.embedded.records import BackupRecord, CopyJob, DropJob, TableRecord

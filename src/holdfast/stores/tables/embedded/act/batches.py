@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
-from holdfast.limits import BATCH_READ_BYTES_MAX
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import BATCH_READ_BYTES_MAX
 from holdfast.operations.expressions import project
 from holdfast.operations.tables import (
     BatchGetItem,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidRequest
+from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import project
 from holdfast.operations.tables import (
     ConsumedCapacity,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.limits import PAGE_BYTES_MAX
+from holdfast.core.limits import PAGE_BYTES_MAX
 from holdfast.operations.expressions import holds, project
 from holdfast.operations.tables import ConsumedCapacity, PageResult, Query, Scan, Units
 from holdfast.operations.values import Item

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     BackupInUse,
     BackupNotFound,
     InvalidRequest,
@@ -16,7 +16,7 @@ from holdfast.errors import (
     TableInUse,
     TableNotFound,
 )
-from holdfast.limits import RECOVERY_DAYS_MAX
+from holdfast.core.limits import RECOVERY_DAYS_MAX
 from holdfast.operations.tables import (
     BackupDescription,
     BackupName,
@@ -128,7 +128,9 @@ def _new_target(
     at: float,
     backup: BackupRecord | None,
 ) -> TableRecord:
-    """The restored table, CREATING until its copy is done. Streams, lifetimes and recovery do not come along."""
+    """The restored table, CREATING until its copy is done. Streams, lifetimes and recovery do not come
+    along.
+    """
     if name in writer.catalog.tables:
         raise TableAlreadyExists(f"Table already exists: {name}")
     definition = _restored_definition(source.definition, name, overrides)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import InvalidRequest, IteratorExpired, NotFound, TrimmedData
-from holdfast.limits import STREAM_ITERATOR_LIFETIME_S, STREAM_PAGE_BYTES_MAX, STREAM_RETENTION_S
+from holdfast.core.errors import InvalidRequest, IteratorExpired, NotFound, TrimmedData
+from holdfast.core.limits import STREAM_ITERATOR_LIFETIME_S, STREAM_PAGE_BYTES_MAX, STREAM_RETENTION_S
 from holdfast.operations.tables import (
     DescribeStream,
     GetRecords,

@@ -6,8 +6,8 @@ import uuid
 
 import msgspec
 
-from holdfast.errors import AlreadyThere, InvalidRequest, LimitExceeded, NotFound
-from holdfast.limits import ACCOUNT_UNITS_MAX, TABLE_UNITS_MAX, TABLES_MAX
+from holdfast.core.errors import AlreadyExists, InvalidRequest, LimitExceeded, NotFound
+from holdfast.core.limits import ACCOUNT_UNITS_MAX, TABLE_UNITS_MAX, TABLES_MAX
 from holdfast.operations.tables import (
     CreateTable,
     DeleteTable,
@@ -35,7 +35,7 @@ def create_table(operation: CreateTable, writer: Writer) -> TableDescription:
     known = writer.catalog.tables
     definition = operation.definition
     if definition.name in known:
-        raise AlreadyThere(f"Table already exists: {definition.name}")
+        raise AlreadyExists(f"Table already exists: {definition.name}")
     if len(known) >= TABLES_MAX:
         raise LimitExceeded(f"Subscriber limit exceeded: Only {TABLES_MAX} tables can exist at a time")
     record = new_record(catalog.next_number(writer.connection), definition, writer.now)
@@ -82,7 +82,7 @@ def active_table(of: Catalog, name: str) -> Table:
     """The table, if it is not still being restored."""
     table = known_table(of, name)
     if table.record.status == "CREATING":
-        raise AlreadyThere(
+        raise AlreadyExists(
             f"Attempt to change a resource which is still in use: Table is being created: {name}"
         )
     return table
@@ -101,7 +101,7 @@ def delete_table(operation: DeleteTable, writer: Writer) -> TableDescription:
     table = known_table(writer.catalog, operation.table)
     record = table.record
     if record.status in ("CREATING", "UPDATING"):
-        raise AlreadyThere(
+        raise AlreadyExists(
             "Attempt to change a resource which is still in use: Table is being"
             f" {'created' if record.status == 'CREATING' else 'updated'}: {operation.table}"
         )

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import (
+from holdfast.core.errors import (
     CancellationReason,
     ConditionFailed,
     EmptyKeyValue,
@@ -19,7 +19,7 @@ from holdfast.errors import (
     InvalidRequest,
     TransactionCancelled,
 )
-from holdfast.limits import TRANSACTION_BYTES_MAX, TRANSACTION_TOKEN_LIFETIME_S
+from holdfast.core.limits import TRANSACTION_BYTES_MAX, TRANSACTION_TOKEN_LIFETIME_S
 from holdfast.operations.expressions import project
 from holdfast.operations.tables import (
     ConditionCheck,

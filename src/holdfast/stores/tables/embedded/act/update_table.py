@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.errors import AlreadyThere, InvalidRequest, LimitExceeded, NotFound
-from holdfast.limits import GLOBAL_INDEXES_MAX, INDEX_UNITS_MAX
+from holdfast.core.errors import AlreadyExists, InvalidRequest, LimitExceeded, NotFound
+from holdfast.core.limits import GLOBAL_INDEXES_MAX, INDEX_UNITS_MAX
 from holdfast.operations.tables import (
     CreateIndex,
     DeleteIndex,
@@ -30,7 +30,7 @@ replace = msgspec.structs.replace
 def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
     record = former = known_table(writer.catalog, operation.table).record
     if record.status != "ACTIVE":
-        raise AlreadyThere(
+        raise AlreadyExists(
             f"Attempt to change a resource which is still in use: Table is being updated: {operation.table}"
         )
     record = _billing(record, operation, writer)
@@ -151,7 +151,8 @@ def _create_index(
         raise InvalidRequest("Attempting to create an index which already exists")
     if any(known.status != "ACTIVE" for known in record.indexes.values()):
         raise LimitExceeded(
-            "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+            "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per "
+            "table"
         )
     if len(definition.global_indexes) >= GLOBAL_INDEXES_MAX:
         raise LimitExceeded(

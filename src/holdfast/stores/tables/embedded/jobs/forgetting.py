@@ -1,8 +1,9 @@
-"""Forgetting: what change logs and backups still hold of items that were erased, taken out in committed steps.
+"""Forgetting: what change logs and backups still hold of items that were erased, taken out in committed
+steps.
 
-Called through the engine, not by the worker: who erases waits for it. A record of the log keeps its number. Where a
-stream of the table can still be read it keeps its key too, so that a reader learns that the item is gone; elsewhere
-the record goes as a whole. A restore to an earlier moment then does not bring the item back.
+Called through the engine, not by the worker: who erases waits for it. A record of the log keeps its number.
+Where a stream of the table can still be read it keeps its key too, so that a reader learns that the item is
+gone; elsewhere the record goes as a whole. A restore to an earlier moment then does not bring the item back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from holdfast.limits import BACKFILL_BATCH_ITEMS, TRIM_BATCH_RECORDS
+from holdfast.core.limits import BACKFILL_BATCH_ITEMS, TRIM_BATCH_RECORDS
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.records import BackupRecord
 from holdfast.stores.tables.embedded.storage import backups, codec, log_records, rows, streams
@@ -22,7 +23,8 @@ from holdfast.stores.tables.embedded.table import Place, Table
 
 @dataclass
 class Forgotten:
-    """Records and items that were taken out; `keys_kept` of the records still tell a key, `mentions` were left.
+    """Records and items that were taken out; `keys_kept` of the records still tell a key, `mentions` were
+    left.
 
     Mentions are of items that live on: without their records a restore would lose them.
     """

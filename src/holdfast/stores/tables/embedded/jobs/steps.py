@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.limits import BACKFILL_BATCH_ITEMS, TRIM_BATCH_RECORDS
+from holdfast.core.limits import BACKFILL_BATCH_ITEMS, TRIM_BATCH_RECORDS
 from holdfast.operations.values import item_size
 from holdfast.stores.tables.embedded.plan.change import Stored, removal, replacement
 from holdfast.stores.tables.embedded.records import (

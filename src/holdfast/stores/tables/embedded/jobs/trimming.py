@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.limits import STREAM_RETENTION_S, TRANSACTION_TOKEN_LIFETIME_S, TRIM_BATCH_RECORDS
+from holdfast.core.limits import STREAM_RETENTION_S, TRANSACTION_TOKEN_LIFETIME_S, TRIM_BATCH_RECORDS
 from holdfast.stores.sqlite import Connection
 from holdfast.stores.tables.embedded.records import DropJob, StreamRecord
 from holdfast.stores.tables.embedded.storage import backups, jobs, streams, tokens

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import LeaseLost, StoreClosed
-from holdfast.limits import EXPIRY_BATCH_ITEMS
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import LeaseLost, StoreClosed
+from holdfast.core.limits import EXPIRY_BATCH_ITEMS
 from holdfast.stores.sqlite import Connection, Database, Lease, Leases
 from holdfast.stores.sqlite.leases import require
 from holdfast.stores.tables.embedded.jobs import steps, trimming

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.limits import READ_UNIT_BYTES, WRITE_UNIT_BYTES
+from holdfast.core.limits import READ_UNIT_BYTES, WRITE_UNIT_BYTES
 from holdfast.operations.tables import CapacityDetail, ConsumedCapacity, Units
 from holdfast.operations.values import same
 from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit
@@ -41,7 +41,9 @@ def of_write(change: Change | None, detail: CapacityDetail, table: str) -> Consu
 def of_change(
     change: Change | None, table: str, *, factor: float = 1.0, checked: int = 0
 ) -> ConsumedCapacity:
-    """Where nothing changed, an item of `checked` bytes was looked at: a condition checked, nothing to delete."""
+    """Where nothing changed, an item of `checked` bytes was looked at: a condition checked, nothing to
+    delete.
+    """
     if change is None:
         return ConsumedCapacity(table, Units(write=write_units(checked, 0) * factor))
     own = write_units(change.old.size if change.old else 0, change.new_size)

@@ -27,7 +27,9 @@ class IndexEdit(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`old` or `new` is None where there was, or will be, no item; `logged` says whether the log hears of it."""
+    """`old` or `new` is None where there was, or will be, no item; `logged` says whether the log hears of
+    it.
+    """
 
     table: Table
     place: Place

@@ -5,8 +5,8 @@ Each takes the item as it is and returns the `Change`, or raises what DynamoDB w
 
 from __future__ import annotations
 
-from holdfast.errors import ConditionFailed, InvalidRequest
-from holdfast.limits import ITEM_BYTES_MAX, NESTING_CONTAINERS_MAX
+from holdfast.core.errors import ConditionFailed, InvalidRequest
+from holdfast.core.limits import ITEM_BYTES_MAX, NESTING_CONTAINERS_MAX
 from holdfast.operations.expressions import apply, holds, touched, updated_values
 from holdfast.operations.expressions.nodes import Condition
 from holdfast.operations.tables import OldValues, UpdateItem

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import apsw
 import msgspec
 
-from holdfast.errors import StoreFileError
+from holdfast.core.errors import StoreFileError
 from holdfast.stores.tables.embedded.records import TableRecord
 from holdfast.stores.tables.embedded.storage import schema
 from holdfast.stores.tables.embedded.table import Table
@@ -68,7 +68,9 @@ class CatalogCache:
 
 
 def readable_tables(connection: apsw.Connection, path: str) -> dict[str, frozenset[str]]:
-    """The file's tables and the indexes of each, after looking at every record and its rows. For `holdfast doctor`."""
+    """The file's tables and the indexes of each, after looking at every record and its rows. For `holdfast
+    doctor`.
+    """
     found: dict[str, frozenset[str]] = {}
     with connection:
         generation_of(connection)

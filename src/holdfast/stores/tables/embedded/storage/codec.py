@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import StoreFileError
+from holdfast.core.errors import StoreFileError
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, ordered, type_of
 
@@ -41,7 +41,9 @@ def decode(stored: bytes) -> Item:
 
 
 def _storable(value: Value) -> Any:
-    """What MessagePack has, or our extension. Wide whole numbers are left: they are rare, and refuse themselves."""
+    """What MessagePack has, or our extension. Wide whole numbers are left: they are rare, and refuse
+    themselves.
+    """
     kind = type(value)
     if kind in _AS_IS:
         return value

@@ -1,4 +1,6 @@
-"""Single records of a change log: read whole, blanked, removed. For forgetting; streams read theirs in `streams.py`."""
+"""Single records of a change log: read whole, blanked, removed. For forgetting; streams read theirs in
+`streams.py`.
+"""
 
 from __future__ import annotations
 

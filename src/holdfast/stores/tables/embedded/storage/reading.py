@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import apsw
 
-from holdfast.clock import Clock
-from holdfast.errors import NotFound
+from holdfast.core.clock import Clock
+from holdfast.core.errors import NotFound
 from holdfast.stores.tables.embedded.plan.span import Span
 from holdfast.stores.tables.embedded.storage import statements, walk
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache, generation_of

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import apsw
 
-from holdfast.limits import EXPIRED_AGE_S_MAX, STEP_BYTES_MAX
+from holdfast.core.limits import EXPIRED_AGE_S_MAX, STEP_BYTES_MAX
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Place
 
@@ -55,7 +55,9 @@ def last(connection: apsw.Connection, number: int) -> int:
 
 
 def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> list[ItemRow]:
-    """Items past their end of life. As in DynamoDB, an end more than five years ago is taken for a mistake."""
+    """Items past their end of life. As in DynamoDB, an end more than five years ago is taken for a
+    mistake.
+    """
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number}"
         " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
@@ -67,7 +69,9 @@ def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> l
 def add_index_row(
     connection: apsw.Connection, number: int, slot: int, place: Place, row: ItemRow, held: int | None
 ) -> bool:
-    """Whether it was new: a write that came while the index was being filled may have put it there already."""
+    """Whether it was new: a write that came while the index was being filled may have put it there
+    already.
+    """
     connection.execute(
         f"INSERT OR IGNORE INTO index_{number}_{slot} (ipk, isk, pk, sk, id, size) VALUES (?, ?, ?, ?, ?, ?)",
         (*place, row.pk, row.sk, row.id, held),
@@ -84,7 +88,8 @@ def changes_back(
 ) -> list[ChangeRow]:
     """Changes from `newest` back to `oldest`, both included."""
     found = connection.execute(
-        f"SELECT seq, pk, sk, old FROM changes_{number} WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
+        f"SELECT seq, pk, sk, old FROM changes_{number} WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT "
+        "?",
         (newest, oldest, limit),
     )
     return within_step((ChangeRow(*one) for one in found), lambda one: len(one.old or b""))
@@ -107,7 +112,9 @@ def put_raw(writer: Writer, number: int, place: Place, blob: bytes | None, size:
 
 
 def empty_index(connection: apsw.Connection, number: int, slot: int, limit: int) -> bool:
-    """Delete some rows of an index nobody uses any more, and the index with the last; whether rows are left."""
+    """Delete some rows of an index nobody uses any more, and the index with the last; whether rows are
+    left.
+    """
     name = f"index_{number}_{slot}"
     if not _exists(connection, name):
         return False

@@ -33,7 +33,9 @@ class Shared:
         self.catalog: Catalog | None = None
 
     def next_sequence(self, number: int) -> int:
-        """The next number in a table's change log. One that was given to a write that failed is not used again."""
+        """The next number in a table's change log. One that was given to a write that failed is not used
+        again.
+        """
         self._sequences[number] = following = self.last_sequence(number) + 1
         return following
 

@@ -83,7 +83,8 @@ def has_older(connection: apsw.Connection, number: int, before_ms: int) -> bool:
 def first_after(connection: apsw.Connection, number: int, at_ms: int, last: int, first: int = 1) -> int:
     """The first change after a moment, from `first` on, or the one that will come after `last`.
 
-    Found by halving: the log is in the order of time. Records that were trimmed lie before any moment asked for.
+    Found by halving: the log is in the order of time. Records that were trimmed lie before any moment asked
+    for.
     """
     low, high = first, last + 1
     while low < high:

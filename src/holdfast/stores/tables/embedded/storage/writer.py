@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 import msgspec
 
-from holdfast.errors import NotFound
+from holdfast.core.errors import NotFound
 from holdfast.stores.sqlite import Batch
 from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, Stored
 from holdfast.stores.tables.embedded.storage import codec, counts, statements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import EmptyKeyValue, InvalidRequest
+from holdfast.core.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.values import Item, Value, type_of
 from holdfast.stores.tables.checks.definitions import INVALID
 from holdfast.stores.tables.embedded.table import KeyPart, Place, Table

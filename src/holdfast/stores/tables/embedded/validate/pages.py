@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from holdfast.errors import EmptyKeyValue, InvalidRequest
+from holdfast.core.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.mentions import paths_of, roots_of
 from holdfast.operations.expressions.nodes import Condition, Projection
@@ -168,7 +168,9 @@ def _within(sort: KeyPart, start: Item, test: KeyTest) -> bool:
 
 
 def _start_of_scan(table: Table, index: Index | None, operation: Scan, start: Item) -> Position:
-    """The key's place. What may be selected of the index is told between the index's part of it and the table's."""
+    """The key's place. What may be selected of the index is told between the index's part of it and the
+    table's.
+    """
     if len(start) != len(start_key_names(table, index)):
         raise InvalidRequest(START_KEY_INVALID if index else f"{START_KEY_INVALID}: {NOT_THE_SCHEMA}")
     if index is not None:
@@ -223,7 +225,9 @@ def _check_filter_is_projected(index: Index | None, condition: Condition) -> Non
 
 
 def _fetches_whole(index: Index | None, operation: Query | Scan) -> bool:
-    """Whether items must come from the table though the index holds only a part: local indexes can do that."""
+    """Whether items must come from the table though the index holds only a part: local indexes can do
+    that.
+    """
     if index is None or index.projected is None:
         return False
     if operation.select == "ALL_ATTRIBUTES":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.errors import EmptyKeyValue, InvalidRequest
+from holdfast.core.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.expressions.nodes import AddAction, Literal, Minus, Path, Plus, SetAction, Update
 from holdfast.operations.values import Item, type_of
 from holdfast.stores.tables.checks.definitions import INVALID

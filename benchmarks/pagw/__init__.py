@@ -1,0 +1,1 @@
+"""Benchmarks of PAGW: SQL patterns, intake and pipeline, next to their floors and at scale."""

@@ -1,0 +1,1 @@
+"""Benchmarks of Richpanel: webhooks and events, next to their floors and at scale."""

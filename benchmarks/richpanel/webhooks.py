@@ -1,0 +1,88 @@
+"""Webhooks acknowledged over HTTP, next to an endpoint on the same server that only writes the queue
+row.
+
+Ours is `holdfast run richpanel --component ingress`: it checks signature and shape, derives the
+key, sends to a FIFO queue with deduplication and groups, and responds 200. The floor is a bare
+ASGI app under the same uvicorn that writes the row by hand (`webhooks_floor.py`): with its own
+fsync for each request, and, without a target, with fsyncs that concurrent requests share, as ours
+do. All run at the same time, each in its own process. This process calls them in turn, with
+requests that it signs before each round.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.harness.http_client import build_post, measure_request_rate
+from benchmarks.harness.measurement import Figure, compare
+from benchmarks.harness.processes import HOLDFAST, run_server
+from holdfast.web import sign
+
+CONNECTIONS = 32
+REQUESTS = 4_000
+CONVERSATIONS = 300
+SECRET: Final = "the secret of this benchmark"
+TEXT: Final = (
+    "Hello, where is my order? It should have arrived last week, and I have not heard anything since."
+)
+INGRESS_COMMAND: Final = (*HOLDFAST, "run", "richpanel", "--component", "ingress", "--port", "0")
+FLOOR_COMMAND: Final = (sys.executable, "-m", "benchmarks.richpanel.webhooks_floor")
+
+
+def run(folder: Path) -> list[Figure]:
+    numbers = itertools.count()
+    settings = {
+        "HOLDFAST_TABLES": "sqlite:tables.db",
+        "HOLDFAST_QUEUES": "sqlite:queues.db",
+        "HOLDFAST_ENVIRONMENT": "bench",
+        "HOLDFAST_SECRET_RICHPANEL_WEBHOOK": SECRET,
+    }
+    with ExitStack() as ends:
+        ours = ends.enter_context(run_server(*INGRESS_COMMAND, folder=folder, **settings))
+        bare = {
+            kind: ends.enter_context(
+                run_server(*FLOOR_COMMAND, kind, str(folder / f"{kind}.db"), folder=folder)
+            )
+            for kind in ("own", "shared")
+        }
+
+        def against(kind: str, must_reach: float | None) -> Figure:
+            return compare(
+                f"webhooks, {kind} fsync",
+                lambda: measure_request_rate(ours, list(_build_requests(numbers)), CONNECTIONS),
+                lambda: measure_request_rate(bare[kind], list(_build_requests(numbers)), CONNECTIONS),
+                must_reach,
+            )
+
+        return [against("own", 0.50), against("shared", None)]
+
+
+def _build_requests(numbers: Iterator[int]) -> Iterator[bytes]:
+    """Yield signed requests, each with another message. They are signed now, because a signature is valid for
+    minutes.
+    """
+    for number in itertools.islice(numbers, REQUESTS):
+        body = msgspec.json.encode(build_webhook(number))
+        yield build_post("/webhooks/richpanel", body, x_richpanel_signature=sign(SECRET, body, time.time()))
+
+
+def build_webhook(number: int) -> dict[str, object]:
+    return {
+        "ticket_id": f"conversation-{number % CONVERSATIONS}",
+        "message_id": f"message-{number:09d}",
+        "ticket_url": f"https://desk.example/tickets/{number % CONVERSATIONS}",
+        "trigger": "customer_message",
+        "channel": "email",
+        "created_at": "2026-11-15T10:00:00Z",
+        "text": TEXT,
+        "customer": {"email": f"customer{number % CONVERSATIONS}@example.com"},
+        "tags": ["new", "vip"],
+    }

@@ -1,0 +1,1 @@
+"""Arguments of commands: parse system names, table names, times and credentials."""

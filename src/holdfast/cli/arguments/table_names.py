@@ -1,0 +1,59 @@
+"""Table names on the command line: a system's tables, one declared table, or a table of the store.
+
+Declared names are given without the environment; names in the store include it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments.system_names import try_load_system
+from holdfast.config.settings import Settings
+from holdfast.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from holdfast.model.system import System
+
+
+@dataclass(frozen=True)
+class TableSelection:
+    """Physical table names, and the system that declares them, if any."""
+
+    names: tuple[str, ...]
+    system: System | None = None
+
+
+def resolve_tables(name: str, settings: Settings) -> TableSelection:
+    """Return all tables if the name is a system's, else the one table."""
+    from holdfast.model.system import list_system_names, load_system
+
+    if name not in list_system_names():
+        return resolve_table(name, settings)
+    system = load_system(name)
+    if not system.tables:
+        raise NotFound(f"{name} declares no table.")
+    return TableSelection(tuple(each.physical_name(settings.environment) for each in system.tables), system)
+
+
+def resolve_table(name: str, settings: Settings) -> TableSelection:
+    """Return the declared table of that name, else the table with this name in the store."""
+    from holdfast.model.system import list_system_names
+
+    if name in list_system_names():
+        return _resolve_only_table(name, settings)
+    for each in list_system_names():
+        system, _ = try_load_system(each)
+        for table in () if system is None else system.tables:
+            if table.name == name:
+                return TableSelection((table.physical_name(settings.environment),), system)
+    return TableSelection((name,))
+
+
+def _resolve_only_table(system: str, settings: Settings) -> TableSelection:
+    several = resolve_tables(system, settings)
+    if len(several.names) > 1:
+        assert several.system is not None
+        names = ", ".join(table.name for table in several.system.tables)
+        raise NotFound(f"{system} is a system with several tables: give one of {names}.")
+    return several

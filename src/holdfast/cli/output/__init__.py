@@ -1,0 +1,1 @@
+"""Output of commands: tables, JSON, amounts of money and generated files."""

@@ -1,0 +1,203 @@
+"""A supervisor for `holdfast up`: several processes that run and stop together.
+
+The supervisor passes a signal on to each process and exits when all have. If one exits on its
+own, the others are stopped too, because half a system is worse than none. A worker is the
+exception: no caller waits for it, and its messages are delivered again. A worker that dies is
+restarted after a pause that doubles each time. If it keeps dying, or exits on its own (is not
+killed) soon after its start, the others are stopped.
+
+Standard output of each process is passed on. A process prints its first line when it is ready, so
+the supervisor knows when all are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.core.limits import SHUTDOWN_GRACE_S
+from holdfast.runtime.workers import RECEIVE_WAIT_S, WORKER_GRACE_S
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Longer than a server needs for its open requests and its workers for their current messages.
+STOP_TIMEOUT_S: Final = SHUTDOWN_GRACE_S + RECEIVE_WAIT_S + WORKER_GRACE_S + 5
+
+RESTARTS_MAX: Final = 5
+RESTART_PAUSE_S: Final = 0.5
+RESTART_PAUSE_S_MAX: Final = 30.0
+# After running this long, a process starts again with a restart count of 0. One that exits earlier without
+# being killed refuses to run, for a reason that a restart does not fix.
+STABLE_AFTER_S: Final = 60.0
+OUTPUT_CHUNK_BYTES: Final = 65_536
+OUTPUT_DRAIN_S_MAX: Final = 1.0
+
+
+@dataclass(frozen=True)
+class ChildProcess:
+    """A process to start: its name for people, its command, and variables added to the environment."""
+
+    name: str
+    command: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    # Whether to restart it when it dies.
+    restarts: bool = False
+    # The address to show to people, if it has one that is known before the start.
+    url: str = ""
+
+
+async def supervise(
+    children: Sequence[ChildProcess],
+    *,
+    report: Callable[[str], None] = lambda line: None,
+    on_ready: Callable[[], None] = lambda: None,
+    pause_s: float = RESTART_PAUSE_S,
+) -> str | None:
+    """Run the processes until a signal, or until one exits for good. Return which one and how, or None.
+
+    `report` receives a line for each restart. `on_ready` is called once, when all processes are
+    ready.
+    """
+    group = _ProcessGroup(report, pause_s)
+    group.call_when_ready(children, on_ready)
+    loop = asyncio.get_running_loop()
+    for each in SIGNALS:
+        loop.add_signal_handler(each, group.terminate_all)
+    try:
+        for child in children:
+            await group.start(child)
+        return await group.wait_until_ended(children)
+    finally:
+        await group.stop()
+        for each in SIGNALS:
+            loop.remove_signal_handler(each)
+
+
+class _ProcessGroup:
+    """The started processes, by name."""
+
+    def __init__(self, report: Callable[[str], None], pause_s: float) -> None:
+        self._report, self._pause_s = report, pause_s
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._is_stopping = asyncio.Event()
+        self._output_tasks: set[asyncio.Task[None]] = set()
+        self._not_ready: set[str] = set()
+        self._on_all_ready: Callable[[], None] = lambda: None
+
+    def call_when_ready(self, children: Sequence[ChildProcess], callback: Callable[[], None]) -> None:
+        self._not_ready, self._on_all_ready = {child.name for child in children}, callback
+
+    async def start(self, child: ChildProcess) -> None:
+        if self._is_stopping.is_set():
+            return
+        # In its own process group, so that Ctrl-C in a terminal reaches it once, through the supervisor.
+        process = await asyncio.create_subprocess_exec(
+            *child.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            process_group=0,
+            env=os.environ | dict(child.variables),
+        )
+        self._processes[child.name] = process
+        assert process.stdout is not None
+        self._output_tasks.add(asyncio.create_task(self._forward_output(child.name, process.stdout)))
+        if self._is_stopping.is_set():
+            _terminate(process)
+
+    async def _forward_output(self, name: str, output: asyncio.StreamReader) -> None:
+        while chunk := await output.read(OUTPUT_CHUNK_BYTES):
+            # If the reader of our standard output is gone, the children must not block.
+            with suppress(OSError, ValueError):
+                sys.stdout.buffer.write(chunk)
+                sys.stdout.buffer.flush()
+            if name in self._not_ready:
+                self._not_ready.discard(name)
+                if not self._not_ready:
+                    self._on_all_ready()
+
+    def terminate_all(self) -> None:
+        self._is_stopping.set()
+        for process in self._processes.values():
+            _terminate(process)
+
+    async def wait_until_ended(self, children: Sequence[ChildProcess]) -> str | None:
+        """Wait until a process exits for good, or until all exit after a signal. Describe the first failed
+        exit, else None.
+        """
+        started = [child for child in children if child.name in self._processes]
+        watches = {asyncio.create_task(self._watch(child)): child.name for child in started}
+        try:
+            while watches:
+                done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    name = watches.pop(task)
+                    if not self._is_stopping.is_set() or task.result() > 0:
+                        return _describe_exit(name, task.result())
+            return None
+        finally:
+            for task in watches:
+                task.cancel()
+
+    async def _watch(self, child: ChildProcess) -> int:
+        """Wait for the process and restart it as allowed. Return the exit code with which it ended."""
+        restarts, now = 0, asyncio.get_running_loop().time
+        while True:
+            started_at = now()
+            code = await self._processes[child.name].wait()
+            lived_s = now() - started_at
+            restarts = 0 if lived_s > STABLE_AFTER_S else restarts
+            refused = code >= 0 and lived_s < STABLE_AFTER_S
+            if self._is_stopping.is_set() or not child.restarts or refused or restarts == RESTARTS_MAX:
+                return code
+            restarts += 1
+            self._report(
+                f"{_describe_exit(child.name, code)} It is restarted ({restarts} of {RESTARTS_MAX})."
+            )
+            if await self._wait_before_restart(restarts):
+                return 0
+            await self.start(child)
+
+    async def _wait_before_restart(self, restarts: int) -> bool:
+        """Wait before a restart. Return True if all processes are stopping meanwhile."""
+        pause_s = min(self._pause_s * 2 ** (restarts - 1), RESTART_PAUSE_S_MAX)
+        try:
+            await asyncio.wait_for(self._is_stopping.wait(), pause_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """Terminate the processes that still run, and kill those that do not exit in time."""
+        running = [process for process in self._processes.values() if process.returncode is None]
+        for process in running:
+            _terminate(process)
+        waits = [asyncio.create_task(process.wait()) for process in running]
+        if waits:
+            await asyncio.wait(waits, timeout=STOP_TIMEOUT_S)
+        for process in running:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if self._output_tasks:
+            # Read the remaining output; a grandchild that outlives them may keep the pipe open.
+            await asyncio.wait(self._output_tasks, timeout=OUTPUT_DRAIN_S_MAX)
+
+
+def _terminate(process: asyncio.subprocess.Process) -> None:
+    """Send SIGTERM, whichever signal was received: a process that is still starting handles no other cleanly.
+
+    A second SIGTERM ends the process at once.
+    """
+    if process.returncode is None:
+        process.terminate()
+
+
+def _describe_exit(name: str, code: int) -> str:
+    if code < 0:
+        return f"{name} was killed by {signal.Signals(-code).name}."
+    return f"{name} exited with code {code}; its output is above."

@@ -1,0 +1,79 @@
+"""Callbacks: call a system's function with its component's stores and print the result."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from holdfast.cli.extras import describe_missing_extras, get_all_extras
+from holdfast.cli.processes.workload import API_COMPONENT
+from holdfast.cli.system_commands.parameters import (
+    AS_JSON,
+    PROGRESS,
+    build_parameters,
+    has_progress_parameter,
+)
+from holdfast.config.settings import Settings
+from holdfast.core.errors import InvalidRequest, SettingsError
+from holdfast.model.entities.declaration import format_error
+from holdfast.model.system import Command
+
+if TYPE_CHECKING:
+    from holdfast.model.system import System
+    from holdfast.reports.measurement.data_sources import Progress
+
+Function = Callable[..., Awaitable[Any]]
+
+
+def build_callback(system: System, name: str, declared: Function) -> tuple[Callable[..., None], str]:
+    """Return the callback for Typer, with the signature that Typer reads, and the command's help text."""
+    function = declared.function if isinstance(declared, Command) else declared
+
+    def callback(**arguments: Any) -> None:
+        from holdfast.cli.output.console import progress_bar
+        from holdfast.cli.system_commands.results import print_result
+
+        as_json = arguments.pop(AS_JSON)
+        component = _select_component(system, declared)
+        with progress_bar(enabled=has_progress_parameter(function) and not as_json) as progress:
+            result = asyncio.run(_call_function(system, function, component, arguments, progress))
+        print_result(result, as_json=as_json)
+
+    parameters = build_parameters(f"{system.name} {name}", function)
+    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    callback.__annotations__ = {}
+    about = (inspect.getdoc(function) or "").strip().split("\n", 1)[0]
+    return callback, about
+
+
+def _select_component(system: System, declared: Function) -> str | None:
+    """Return the component that the command names, else `api` if the system declares it, else None: the whole
+    system.
+    """
+    if isinstance(declared, Command) and declared.component is not None:
+        return declared.component
+    return API_COMPONENT if API_COMPONENT in [each.name for each in system.components] else None
+
+
+async def _call_function(
+    system: System, function: Function, component: str | None, arguments: dict[str, Any], progress: Progress
+) -> Any:
+    """Call the function on the configured stores, after creating what is missing, as `holdfast run` does."""
+    from holdfast.runtime import open_stores, provision
+
+    settings = Settings.load()
+    if missing := describe_missing_extras(system, get_all_extras(settings, system)):
+        raise SettingsError(f"The system {system.name} {missing}")
+    if has_progress_parameter(function):
+        arguments = {**arguments, PROGRESS: progress}
+    async with open_stores(system, settings) as stores:
+        await provision(stores, system)
+        view = stores if component is None else stores.for_component(component)
+        try:
+            return await function(view, **arguments)
+        except ValidationError as error:
+            raise InvalidRequest(f"Invalid {error.title}: {format_error(error)}.") from error

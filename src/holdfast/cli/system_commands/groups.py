@@ -1,0 +1,109 @@
+"""Command groups: one for each installed system, loaded only when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+import typer.main
+from typer.core import TyperGroup
+
+from holdfast.core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from holdfast.model.system import System
+
+SYSTEMS_PANEL: Final = "Systems"
+
+
+class HoldfastGroup(TyperGroup):
+    """Holdfast's own commands, then one group per installed system. An own command wins over a system of the
+    same name.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in _list_system_names() if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        own = super().get_command(ctx, cmd_name)
+        if own is None and cmd_name in _list_system_names():
+            return SystemGroup(cmd_name)
+        return own
+
+
+class SystemGroup(TyperGroup):
+    """The commands of one system. The system is loaded when the group is called, not when it is listed."""
+
+    def __init__(self, system: str) -> None:
+        super().__init__(
+            name=system,
+            help=f"Run a command of the system {system}.",
+            no_args_is_help=True,
+            rich_help_panel=SYSTEMS_PANEL,
+        )
+        self._system_name = system
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # The group is called: report a system that fails to load before any help.
+        _ = self._loaded_group
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return self._loaded_group.list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return self._loaded_group.get_command(ctx, cmd_name)
+
+    @cached_property
+    def _loaded_group(self) -> TyperGroup:
+        from holdfast.cli.arguments.system_names import select_systems
+
+        (system,) = select_systems(self._system_name)
+        if not system.commands:
+            raise SettingsError(
+                f"The system {system.name} declares no commands: `holdfast --help` lists the commands that "
+                "every system has."
+            )
+        return typer.main.get_group(_build_app(system))
+
+
+def find_shadowed_systems(own_commands: Collection[str]) -> list[str]:
+    """Return the installed systems that cannot be called because a Holdfast command has their name."""
+    return [name for name in _list_system_names() if name in own_commands]
+
+
+def _list_system_names() -> tuple[str, ...]:
+    from holdfast.model.system import list_system_names
+
+    return list_system_names()
+
+
+def _build_app(system: System) -> typer.Typer:
+    """Build the Typer app: a group for all words of a command name but the last, and the commands in them."""
+    from holdfast.cli.system_commands.callbacks import build_callback
+
+    groups: dict[tuple[str, ...], typer.Typer] = {(): _new_app()}
+    for name, command in system.commands.items():
+        *words, last = name.split(" ")
+        for depth in range(1, len(words) + 1):
+            path = tuple(words[:depth])
+            if path not in groups:
+                groups[path] = _new_app()
+                groups[path[:-1]].add_typer(groups[path], name=path[-1], help=_describe_group(system, path))
+        callback, about = build_callback(system, name, command)
+        groups[tuple(words)].command(last, help=about)(callback)
+    return groups[()]
+
+
+def _new_app() -> typer.Typer:
+    return typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _describe_group(system: System, path: tuple[str, ...]) -> str:
+    """Return the names of the commands in a group as its help: `list, show, create`."""
+    start = f"{' '.join(path)} "
+    below = [name.removeprefix(start).split(" ")[0] for name in system.commands if name.startswith(start)]
+    return ", ".join(dict.fromkeys(below))

@@ -1,0 +1,1 @@
+"""Configuration: settings, environment variables, and the clients of the AWS SDK."""

@@ -1,0 +1,1 @@
+"""The base of everything: errors, limits, the clock, random numbers, correlation ids, logging."""

@@ -1,0 +1,51 @@
+"""The only clock. Nothing else in Holdfast asks the machine for the time.
+
+`SystemClock` is the machine's. `RunClock` is a time kept in a file that every process of a run reads, so that
+demos and fault tests can move long waits forward; it only moves forward.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Return the seconds since 1970-01-01 UTC."""
+        ...
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+
+class RunClock:
+    """A time kept in a file. `advance` moves it for every process that reads the file."""
+
+    def __init__(self, path: Path, *, start: float | None = None) -> None:
+        self._path = path
+        if start is not None and not path.exists():
+            self._write(start)
+
+    def now(self) -> float:
+        return float(self._path.read_text())
+
+    def advance(self, seconds: float) -> float:
+        if seconds < 0:
+            raise ValueError("the run clock only moves forward")
+        moved = self.now() + seconds
+        self._write(moved)
+        return moved
+
+    def _write(self, moment: float) -> None:
+        # Replaced in one step, so that no reader ever sees half a number.
+        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        fresh.write_text(repr(moment))
+        fresh.replace(self._path)
+
+
+SYSTEM_CLOCK: Clock = SystemClock()

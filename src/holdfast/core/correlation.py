@@ -1,0 +1,31 @@
+"""Correlation ids: one text that follows an event through queue, worker, effect, audit and log.
+
+The entry point that accepts an event binds an id; a sent message carries it, and its receiver binds it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from holdfast.core.rng import RNG
+
+_CURRENT: ContextVar[str | None] = ContextVar("correlation", default=None)
+
+
+def get_correlation_id() -> str | None:
+    """Return the id that is bound in this context, or None."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def bind_correlation_id(id: str | None = None) -> Iterator[str]:
+    """Bind an id, or a new one, for the block; tasks that are started inside inherit it."""
+    # Not a secret, so the operating system's generator is not needed.
+    bound = id or f"{RNG.getrandbits(128):032x}"
+    token = _CURRENT.set(bound)
+    try:
+        yield bound
+    finally:
+        _CURRENT.reset(token)

@@ -1,0 +1,83 @@
+"""Bookkeeping of an execution within one state: failed attempts, resent messages, parking.
+
+Each record is conditional on the one before it. If two workers record something about the same execution, one
+wins.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.correlation import bind_correlation_id
+from holdfast.core.errors import Conflict
+from holdfast.flows.executions import Execution, Lane, ParkedFor
+from holdfast.flows.transition import build_message, get_timeout_s, relay
+from holdfast.guarantees.pattern_sets import utc_now
+from holdfast.runtime import Stores
+
+if TYPE_CHECKING:
+    from holdfast.flows.flow import Flow
+
+MAX_REASON_CHARS: Final = 500
+# The longest pause before a message is resent.
+MAX_PAUSE_S: Final = 3600.0
+# The values of an execution that has just entered its state.
+RESET: Final[dict[str, Any]] = {
+    "lane": Lane.DUE,
+    "attempts": 0,
+    "delays": 0,
+    "sends": 0,
+    "takes": 0,
+    "delayed_since": None,
+    "error": None,
+    "parked_for": None,
+    "parked": None,
+}
+
+log = logging.getLogger(__name__)
+
+
+async def record(flow: Flow[Any], stores: Stores, seen: Execution, **changes: Any) -> Execution | None:
+    """Record the changes and return the execution; None if another worker was quicker."""
+    place = _apply_changes(seen, changes)
+    try:
+        await stores.run(flow.pattern_set.record(place, seen))
+    except Conflict:
+        return None
+    return place
+
+
+async def park(flow: Flow[Any], stores: Stores, seen: Execution, kind: ParkedFor, reason: str) -> bool:
+    """Park the execution with a reason: it stays where it is, and `holdfast flows` lists it."""
+    changes = {"lane": Lane.PARKED, "parked_for": kind, "parked": reason[:MAX_REASON_CHARS]}
+    if await record(flow, stores, seen, due=utc_now(stores.clock), **changes) is None:
+        return False
+    log.error(
+        "The flow %s of %s is parked in %s (%s): %s Fix the cause, then run `holdfast flows resume`.",
+        *(flow.name, seen.key, seen.state, kind, reason),
+    )
+    stores.count("flow_parked", flow=flow.name, state=seen.state, reason=kind)
+    return True
+
+
+async def resend(flow: Flow[Any], stores: Stores, seen: Execution, **changes: Any) -> bool:
+    """Resend the message, in one transaction with the record of it. Return whether this caller sent it."""
+    limit = get_timeout_s(flow.find_state(changes.get("state", seen.state)))
+    # No worker may run for hours: do not fill the queue with copies in the meantime.
+    pause_s = min(limit * 2.0 ** min(seen.sends, 30), max(limit, MAX_PAUSE_S))
+    due = utc_now(stores.clock) + timedelta(seconds=pause_s)
+    changes = {"due": due, "sends": seen.sends + 1} | changes
+    place = _apply_changes(seen, changes)
+    with bind_correlation_id(seen.correlation):
+        try:
+            await stores.transact(flow.pattern_set.record(place, seen), build_message(flow, stores, place))
+        except Conflict:
+            return False
+        await relay(flow, stores, seen.key)
+    return True
+
+
+def _apply_changes(seen: Execution, changes: dict[str, Any]) -> Execution:
+    return seen.model_copy(update=changes | {"revision": seen.revision + 1})

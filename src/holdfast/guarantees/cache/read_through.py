@@ -1,0 +1,299 @@
+"""Read-through cache: return a value from the cache, or load it from its source and cache it.
+
+    oauth = CachedValue("oauth:{payer_id}", AccessToken, lifetime_s=3600)
+    tokens = ReadThrough(oauth, "OA", rate=Rate("call"), example={"payer_id": "payer-1"},
+                         lifetime=lifetime_until(lambda token: token.expires_at))
+
+    token = await tokens.get(stores, lambda: fetch_token(http, payer), payer_id=payer.id)
+
+However many callers need it at once, a value is loaded once: within a process they await one load; between
+processes a lock in the cache decides which one loads, and the others poll for the value for a while and then
+load it themselves. So no caller depends on a holder that died, nor on the cache: if it is unavailable, every
+process loads for itself. Two loads are possible (a process that stopped waiting, a Redis failover that loses
+the lock), so loading must be safe to repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel
+
+from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RetryLater
+from holdfast.guarantees.cache.outage_log import OutageLog
+from holdfast.guarantees.pattern_sets import build_pattern
+from holdfast.model import CachedValue, CacheHit, DeleteCached, Pattern, PutCached, Rate
+from holdfast.model.cache import CacheOperation
+from holdfast.operations import cache as requests
+from holdfast.runtime import Stores
+
+V = TypeVar("V", bound=BaseModel)
+R = TypeVar("R")
+
+ABSENT_S: Final = 30.0
+LOCK_S: Final = 10.0
+WAIT_S: Final = 5.0
+POLL_S: Final = 0.02
+MAX_POLL_S: Final = 0.2
+# A token that is about to expire could expire in transit.
+MARGIN_S: Final = 60.0
+
+Fields: TypeAlias = dict[str, str | int]
+Loader: TypeAlias = Callable[[], Awaitable[V | None]]
+# Returns the seconds that a value may be cached, from the value and the time.
+LifetimeFunction: TypeAlias = Callable[[V, float], float]
+
+
+def lifetime_until(
+    end: Callable[[V], datetime | float], *, margin_s: float = MARGIN_S
+) -> LifetimeFunction[V]:
+    """Return a lifetime function that ends `margin_s` seconds before the value's own end (a datetime or epoch
+    seconds).
+    """
+
+    def lifetime(value: V, now: float) -> float:
+        value_end = end(value)
+        ends_at = value_end.timestamp() if isinstance(value_end, datetime) else value_end
+        return ends_at - margin_s - now
+
+    return lifetime
+
+
+class ReadThrough(Generic[V]):
+    """A read-through cache of one kind of value.
+
+    An absence is cached for `absent_s` seconds, 0 for not at all. `lifetime` returns how long a value is
+    cached, at most the lifetime of its declaration. A load may take `lock_s` seconds at most; another
+    process's load is awaited for `wait_s` seconds.
+    """
+
+    def __init__(
+        self,
+        cached: CachedValue[V],
+        prefix: str,
+        *,
+        rate: Rate,
+        example: Mapping[str, str | int],
+        lifetime: LifetimeFunction[V] | None = None,
+        absent_s: float = ABSENT_S,
+        lock_s: float = LOCK_S,
+        wait_s: float = WAIT_S,
+    ) -> None:
+        if lock_s <= 0 or wait_s < 0 or absent_s < 0:
+            raise DeclarationError(
+                f"Invalid ReadThrough of {cached}: lock_s={lock_s:g}, wait_s={wait_s:g}, "
+                f"absent_s={absent_s:g}. Expected lock_s above 0, and the others not negative."
+            )
+        self.cached, self.absent_s, self.lock_s, self.wait_s = cached, absent_s, lock_s, wait_s
+        self._lifetime = lifetime
+        self._pattern_set = _Patterns(cached, prefix, rate, dict(example), lock_s)
+        self._outage_log = OutageLog(f"{cached} is read without the cache")
+        # One load at a time per event loop, stores and key. An entry is removed with its task.
+        self._loads: dict[tuple[Any, Any, str], asyncio.Task[V | None]] = {}
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self._pattern_set.peek,)
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (
+            self._pattern_set.keep,
+            self._pattern_set.drop,
+            self._pattern_set.lock,
+            self._pattern_set.unlock,
+        )
+
+    @property
+    def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        return (*self.reads, *self.writes)
+
+    async def get(self, stores: Stores, load: Loader[V], /, **fields: str | int) -> V | None:
+        """Return the value, or None if there is none. Errors of `load` propagate, and nothing is cached."""
+        known = await self._peek(stores, fields)
+        return known.value if known is not None else await self._load_shared(stores, load, fields)
+
+    async def invalidate(self, stores: Stores, seen: V | None = None, /, **fields: str | int) -> None:
+        """Remove the cached value, as when a token is refused, so that it is loaded again.
+
+        With `seen`, only if that is the cached value: when many callers were refused with the same token, the
+        new token of the first one stays.
+        """
+        body = None
+        if seen is not None:
+            body = await self._try_cache(stores.run(self._pattern_set.peek(fields)))
+            known = self.cached.decode(body)
+            if known is None or known.value != seen:
+                return
+        # A value that was renewed since the read differs, and stays.
+        await self._try_cache(stores.run(self._pattern_set.drop(fields, body)))
+
+    # --- one load for all -----------------------------------------------------------------------------------
+
+    async def _load_shared(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
+        """Await the one load of this process. A caller that gives up does not cancel it."""
+        place = (asyncio.get_running_loop(), stores.engines, self.cached.build_key(**fields))
+        task = self._loads.get(place)
+        if task is None:
+            task = asyncio.create_task(self._load_across_processes(stores, load, fields))
+            self._loads[place] = task
+            task.add_done_callback(lambda done: self._on_load_done(place, done))
+        return await asyncio.shield(task)
+
+    def _on_load_done(self, place: tuple[Any, Any, str], task: asyncio.Task[V | None]) -> None:
+        self._loads.pop(place, None)
+        if not task.cancelled():
+            task.exception()  # retrieve it, even if all callers have given up
+
+    async def _load_across_processes(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
+        """Load as the only task of this process. Of several processes the one with the lock loads; the others
+        poll, then load.
+        """
+        loop = asyncio.get_running_loop()
+        token, pause_s, ends = secrets.token_hex(16), POLL_S, loop.time() + self.wait_s
+        while True:
+            is_ours = await self._try_cache(stores.run(self._pattern_set.lock(fields, token)))
+            if is_ours is None:
+                return await self._load_and_store(stores, load, fields)
+            if is_ours:
+                return await self._load_under_lock(stores, load, fields, token)
+            if loop.time() >= ends:
+                return await self._load_and_store(stores, load, fields)
+            await asyncio.sleep(min(pause_s, max(0.0, ends - loop.time())))
+            pause_s = min(2 * pause_s, MAX_POLL_S)
+            if (known := await self._peek(stores, fields)) is not None:
+                return known.value
+
+    async def _load_under_lock(self, stores: Stores, load: Loader[V], fields: Fields, token: str) -> V | None:
+        try:
+            # The previous holder may have loaded the value and released the lock since the last read.
+            known = await self._peek(stores, fields)
+            return known.value if known is not None else await self._load_and_store(stores, load, fields)
+        finally:
+            await self._try_cache(stores.run(self._pattern_set.unlock(fields, token)))
+
+    async def _load_and_store(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
+        value = await self._load_in_time(load)
+        lifetime_s = self._compute_lifetime(value, stores.clock.now())
+        kept = (
+            self._pattern_set.drop(fields, None)
+            if lifetime_s <= 0
+            else self._pattern_set.keep(fields, value, lifetime_s)
+        )
+        await self._try_cache(stores.run(kept))
+        return value
+
+    async def _load_in_time(self, load: Loader[V]) -> V | None:
+        """Load within `lock_s`: a load that hangs must not block later callers, nor outlast the lock."""
+        limit = asyncio.timeout(self.lock_s)
+        try:
+            async with limit:
+                return await load()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise RetryLater(
+                f"The value of {self.cached} was not loaded within {self.lock_s:g} s. Retry, or raise lock_s."
+            ) from error
+
+    def _compute_lifetime(self, value: V | None, now: float) -> float:
+        if value is None:
+            return self.absent_s
+        asked = self.cached.lifetime_s if self._lifetime is None else self._lifetime(value, now)
+        return min(asked, self.cached.lifetime_s)
+
+    # --- without the cache ----------------------------------------------------------------------------------
+
+    async def _peek(self, stores: Stores, fields: Fields) -> CacheHit[V] | None:
+        return self.cached.decode(await self._try_cache(stores.run(self._pattern_set.peek(fields))))
+
+    async def _try_cache(self, asked: Awaitable[R]) -> R | None:
+        """Return None if the cache is unavailable, or refuses the value because of its size."""
+        try:
+            return await asked
+        except (CacheUnavailable, InvalidRequest) as error:
+            self._outage_log.warn(error)
+            return None
+
+
+@dataclass(frozen=True)
+class PeekCachedText(CacheOperation["bytes | None"]):
+    """Read the cached bytes unparsed: the cache compares them to detect a change."""
+
+    kind = "GET"
+
+    def build_request(self, environment: str) -> requests.GetValue:
+        return requests.GetValue(key=self._build_key(environment), pattern=self.pattern)
+
+    def decode_result(self, result: bytes | None) -> bytes | None:
+        return result
+
+
+class _Patterns(Generic[V]):
+    def __init__(
+        self, cached: CachedValue[V], prefix: str, rate: Rate, example: Fields, lock_s: float
+    ) -> None:
+        def look_up(fields: Fields) -> PeekCachedText:
+            return PeekCachedText(cached, cached.build_key(**fields))
+
+        def keep(fields: Fields, value: V | None, lifetime_s: float) -> PutCached[V]:
+            if value is None:
+                return cached.put_absence(lifetime_s=lifetime_s, **fields)
+            return cached.put(value, lifetime_s=lifetime_s, only_if_absent=False, **fields)
+
+        def drop(fields: Fields, only_if: bytes | None) -> DeleteCached[V]:
+            return replace(cached.delete(**fields), only_if=only_if)
+
+        def lock(fields: Fields, token: str) -> PutCached[V]:
+            return cached.lock(token=token, lifetime_s=lock_s, **fields)
+
+        def unlock(fields: Fields, token: str) -> DeleteCached[V]:
+            return cached.unlock(token=token, **fields)
+
+        spoken, word = f"({cached.template})", cached.template.partition(":")[0]
+        self.peek = build_pattern(
+            look_up,
+            f"{prefix}1",
+            f"look_up_{word}",
+            f"Read the cached value {spoken}",
+            rate=rate,
+            example=(example,),
+        )
+        self.keep = build_pattern(
+            keep,
+            f"{prefix}2",
+            f"keep_{word}",
+            f"Cache a loaded value or its absence {spoken}",
+            rate=rate,
+            example=(example, None, cached.lifetime_s),
+            argument_types={"value": cached.value_type | None},
+        )
+        self.drop = build_pattern(
+            drop,
+            f"{prefix}3",
+            f"drop_{word}",
+            f"Remove the cached value {spoken}",
+            rate=rate,
+            example=(example, None),
+        )
+        self.lock = build_pattern(
+            lock,
+            f"{prefix}4",
+            f"lock_{word}",
+            f"Take the lock to load {spoken}",
+            rate=rate,
+            example=(example, "token-1"),
+        )
+        self.unlock = build_pattern(
+            unlock,
+            f"{prefix}5",
+            f"unlock_{word}",
+            f"Release the lock {spoken}",
+            rate=rate,
+            example=(example, "token-1"),
+        )

@@ -1,0 +1,148 @@
+"""Window limit: at most a given cost per subject and window, counted in the cache.
+
+    per_minute = WindowCounter("ratelimit:{tenant}:{window}", window_s=60)
+    requests = WindowLimit(per_minute, "RL", limit=600, rate=Rate("request"), example={"tenant": "clinic-1"})
+
+    left = await requests.take(stores, tenant=caller.tenant)     # raises RateLimited, with the time to wait
+
+Fixed windows start at multiples of their length, and none admits more than `limit`; across the border of two,
+a period as long as one window can contain up to twice the limit. With `sliding`, the count of the previous
+window is weighted by the share of it that is less than a window's length ago, as if it had been taken evenly.
+The check and the count are one atomic step, and refused takes are not counted.
+
+A count that is lost with the cache starts again at 0: where that is not acceptable, count in a table
+(`RateLimit`). `fails` declares what happens if the cache is unavailable: `"open"` admits all, `"closed"`
+none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RateLimited
+from holdfast.guarantees.cache.outage_log import OutageLog
+from holdfast.guarantees.pattern_sets import build_pattern
+from holdfast.model import CountInWindow, Pattern, Rate, ReadWindow, WindowCounter
+from holdfast.model.cache import WINDOW_FIELD
+from holdfast.runtime import Stores
+
+# Added to waiting times, so that a caller that waits exactly as long is not refused by a rounding error.
+ROUNDING_S: Final = 0.001
+ROUNDING_SHARE: Final = 1e-9
+
+Fields: TypeAlias = dict[str, str | int]
+
+
+class WindowLimit:
+    """A limit; each subject (the fields of the key other than the window) has its own count."""
+
+    def __init__(
+        self,
+        windows: WindowCounter,
+        prefix: str,
+        *,
+        limit: int,
+        rate: Rate,
+        example: Mapping[str, str | int],
+        sliding: bool = False,
+        fails: Literal["open", "closed"] = "open",
+    ) -> None:
+        if limit < 1 or fails not in ("open", "closed"):
+            raise DeclarationError(
+                f"Invalid limit of {windows}: limit={limit}, fails={fails!r}. Expected at least 1, and "
+                "'open' or 'closed'."
+            )
+        self.windows, self.limit, self.sliding, self.fails = windows, limit, sliding, fails
+        self._read, self._count = _build_patterns(
+            windows, prefix, rate, {**example, WINDOW_FIELD: 29_386_666}
+        )
+        self._outage_log = OutageLog(f"{windows} lets {'all' if fails == 'open' else 'nothing'} through")
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self._read,) if self.sliding else ()
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (self._count,)
+
+    @property
+    def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        return (*self.reads, *self.writes)
+
+    async def take(
+        self, stores: Stores, /, *, cost: int = 1, limit: int | None = None, **fields: str | int
+    ) -> int:
+        """Take the cost and return what is left; raise `RateLimited` if there is not enough. `limit`
+        overrides the declared one.
+        """
+        limit = self.limit if limit is None else limit
+        if not 1 <= cost <= limit:
+            raise InvalidRequest(f"Invalid cost {cost} for {self.windows}: expected 1 to {limit}, the limit.")
+        try:
+            return await self._take(stores, cost, limit, fields)
+        except CacheUnavailable as error:
+            self._outage_log.warn(error)
+            if self.fails == "closed":
+                raise
+            return limit - cost
+
+    async def _take(self, stores: Stores, cost: int, limit: int, fields: Fields) -> int:
+        now, window_s = stores.clock.now(), self.windows.window_s
+        window = self.windows.get_window(now)
+        gone_s = now - window * window_s
+        before = await stores.run(self._read({**fields, WINDOW_FIELD: window - 1})) if self.sliding else 0
+        # The part of the limit that the previous window leaves at this time.
+        most = math.floor(limit - before * (1 - gone_s / window_s) + ROUNDING_SHARE)
+        # A sliding limit reads a window for twice its length.
+        lifetime_s = 2 * window_s if self.sliding else window_s
+        counted = await stores.run(self._count({**fields, WINDOW_FIELD: window}, cost, most, lifetime_s))
+        if counted.is_counted:
+            return most - counted.count
+        wait_s = self._compute_free_at(limit - cost, before, counted.count) - gone_s
+        raise RateLimited(
+            f"Limit of {limit} in {window_s:g} s exceeded ({self.windows.template}). Retry in {wait_s:.1f} "
+            "s.",
+            retry_after_s=wait_s,
+        )
+
+    def _compute_free_at(self, room: int, before: int, count: int) -> float:
+        """Return the seconds after the start of this window when the cost fits, without other takes."""
+        window_s = self.windows.window_s
+        if not self.sliding:
+            return window_s
+        if count <= room:
+            return window_s * (1 - (room - count) / before) + ROUNDING_S
+        return window_s + window_s * max(0.0, 1 - room / count) + ROUNDING_S
+
+
+def _build_patterns(
+    windows: WindowCounter, prefix: str, rate: Rate, example: Fields
+) -> tuple[Pattern[[Fields], ReadWindow], Pattern[[Fields, int, int, float], CountInWindow]]:
+    def read_window(fields: Fields) -> ReadWindow:
+        return windows.read(**fields)
+
+    def count(fields: Fields, cost: int, most: int, lifetime_s: float) -> CountInWindow:
+        return windows.count(cost=cost, most=most, lifetime_s=lifetime_s, **fields)
+
+    word, spoken = windows.template.partition(":")[0], f"({windows.template})"
+    return (
+        build_pattern(
+            read_window,
+            f"{prefix}1",
+            f"read_{word}",
+            f"Read the count of the previous window {spoken}",
+            rate=rate,
+            example=(example,),
+        ),
+        build_pattern(
+            count,
+            f"{prefix}2",
+            f"count_{word}",
+            f"Count a take within the limit {spoken}",
+            rate=rate,
+            example=(example, 1, 100, windows.window_s),
+        ),
+    )

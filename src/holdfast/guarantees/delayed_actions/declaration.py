@@ -1,0 +1,261 @@
+"""`DelayedActions`: what a system declares, and the ways to use it.
+
+delay     a put that delays an action
+approve   make it due at once
+edit      change its content; the delay continues
+cancel    never run it
+due       the actions that are due, oldest first
+execute   run it once, at an external service
+reopen    make it due again after a permanent refusal
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final, Generic, TypeVar
+
+from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.guarantees.delayed_actions.claim import OFF_QUEUE, OUTCOME_UNKNOWN
+from holdfast.guarantees.delayed_actions.execution import DelayedAct, DelayedLookUp, Effect, execute
+from holdfast.guarantees.delayed_actions.patterns import DelayedActionPatterns, build_patterns
+from holdfast.guarantees.delayed_actions.record import DELAYED_ACTIONS, DelayedAction, truncate_to_millisecond
+from holdfast.guarantees.delayed_actions.reviews import (
+    apply_review,
+    build_gone,
+    build_not_pending,
+    check_reviewable,
+)
+from holdfast.guarantees.idempotency import Completion, Once, OnceStatus, fingerprint
+from holdfast.guarantees.idempotency.declaration import LEASE_S, LIFETIME_S
+from holdfast.guarantees.idempotency.external_call import RefusalWrites
+from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
+from holdfast.guarantees.idempotency.record import truncate_to_second
+from holdfast.model import Pattern, Put, Query, Rate, UlidGenerator, Write, get_declaration
+from holdfast.operations import numbers
+from holdfast.runtime import Stores
+
+H = TypeVar("H", bound=DelayedAction)
+T = TypeVar("T")
+
+# Attributes of `DelayedAction` that the caller may set; the guarantee writes the others.
+_CALLER_ATTRIBUTES: Final = frozenset({"created_at", "expires_at"})
+_INITIAL: Final[dict[str, Any]] = {
+    name: info.get_default()
+    for name, info in DelayedAction.model_fields.items()
+    if name not in _CALLER_ATTRIBUTES and not info.is_required()
+}
+
+
+class DelayedActions(Generic[H]):
+    """Outgoing actions that wait, can be approved, edited or cancelled meanwhile, and run once when they are
+    due.
+
+    `payload` names the attributes in `payload_sha256`; by default all that are neither in the key nor the
+    guarantee's own. `lease_s` and `lifetime_s` are those of `Once`; `read_rate` is how often due actions are
+    queried.
+    """
+
+    def __init__(
+        self,
+        entity: type[H],
+        prefix: str,
+        *,
+        rate: Rate,
+        example: H | Callable[[], H],
+        payload: Sequence[str] | None = None,
+        lease_s: float = LEASE_S,
+        lifetime_s: float = LIFETIME_S,
+        read_rate: Rate | None = None,
+    ) -> None:
+        made: Any = example if callable(example) else lambda: example
+
+        def queued() -> H:
+            record: H = made()
+            return record.model_copy(update={"queue": DELAYED_ACTIONS, "held_until": EXAMPLE_TIME})
+
+        self.entity = entity
+        self._once = Once(entity, prefix, rate=rate, example=queued, lease_s=lease_s, lifetime_s=lifetime_s)
+        self.patterns: DelayedActionPatterns[H] = build_patterns(
+            entity, prefix, rate, read_rate or rate, made, self._once.patterns
+        )
+        self._once.patterns = replace(self._once.patterns, retake=self.patterns.take)
+        self.due: Pattern[..., Query[H]] = self.patterns.due
+        self.payload = _choose_payload(entity, payload)
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return self.patterns.reads
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return self.patterns.writes
+
+    def delay(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
+        """Return a put that delays the action for `for_s` seconds, for the transaction of its cause. Its key
+        must be new.
+        """
+        now = stores.clock.now()
+        until = _compute_time_in(now, for_s)
+        lasting = _compute_time_in(now, for_s + self._once.lifetime_s)
+        ends = record.expires_at or lasting.replace(microsecond=0)
+        if ends <= until:
+            raise InvalidRequest(
+                f"Invalid delay of {record.describe()} until {until}: its record expires at {ends}, so it "
+                "would never be done. Shorten the delay, or set a later expires_at."
+            )
+        changes = _INITIAL | {
+            "status": OnceStatus.HELD,
+            "owner": UlidGenerator(stores.clock).new(),
+            "revision": 1,
+            "created_at": record.created_at or truncate_to_second(now),
+            "expires_at": ends,
+            "queue": DELAYED_ACTIONS,
+            "held_until": until,
+            "payload_sha256": self._fingerprint(record),
+        }
+        return self.patterns.hold(record.model_copy(update=changes))
+
+    # --- while it waits -----------------------------------------------------------------------------------
+
+    async def approve(self, stores: Stores, seen: H, *writes: Write[Any], by: str) -> H:
+        """Make the action due at once. Raise `NotPending` if it no longer waits, `ConditionFailed` if it was
+        changed.
+        """
+        check_reviewable(seen, stores.clock.now())
+        now = truncate_to_millisecond(stores.clock.now())
+        changes = {"held_until": min(seen.held_until or now, now), "reviewed_by": by, "review": "approved"}
+        return await apply_review(self.patterns, stores, seen, writes, changes)
+
+    async def edit(self, stores: Stores, seen: H, *writes: Write[Any], by: str, **changes: Any) -> H:
+        """Change the content; the delay continues. Keys, ids and the guarantee's own attributes cannot be
+        edited.
+        """
+        self._check_edit(changes)
+        check_reviewable(seen, stores.clock.now())
+        content = seen.model_copy(update=changes)
+        changes |= {"payload_sha256": self._fingerprint(content), "reviewed_by": by, "review": "edited"}
+        return await apply_review(self.patterns, stores, seen, writes, changes)
+
+    async def cancel(
+        self, stores: Stores, seen: H, *writes: Write[Any], by: str, reason: str | None = None
+    ) -> H:
+        """Cancel the action: it never runs."""
+        check_reviewable(seen, stores.clock.now())
+        changes = {"status": OnceStatus.CANCELLED, "reviewed_by": by, "review": reason or "cancelled"}
+        return await apply_review(self.patterns, stores, seen, writes, changes | OFF_QUEUE)
+
+    async def reopen(self, stores: Stores, seen: H, *writes: Write[Any], by: str) -> H:
+        """Make the action due again after a permanent refusal, once an operator has confirmed that the reason
+        is gone.
+
+        For a refusal as `OUTCOME_UNKNOWN` the operator confirms that the action was not done, and it runs.
+        The refusal of a repeat leaves the outcome of the earlier attempt open: the action is then repeated
+        under its key, or looked up, never blindly.
+        """
+        if seen.refused is None:
+            raise build_not_pending(seen)
+        if seen.has_ended(stores.clock.now()):
+            raise build_gone(seen)
+        is_open = seen.asked_since is not None and seen.refused != OUTCOME_UNKNOWN
+        changes = {
+            # An action that may have been done cannot be edited or cancelled.
+            "status": OnceStatus.FAILED if is_open else OnceStatus.HELD,
+            "queue": DELAYED_ACTIONS,
+            "held_until": truncate_to_millisecond(stores.clock.now()),
+            "refused": None,
+            "error": None,
+            "asked_since": seen.asked_since if is_open else None,
+            "reviewed_by": by,
+            "review": "reopened",
+        }
+        return await apply_review(self.patterns, stores, seen, writes, changes)
+
+    # --- when it is due -----------------------------------------------------------------------------------
+
+    async def execute(
+        self,
+        stores: Stores,
+        record: H,
+        *,
+        act: DelayedAct[H, T],
+        look_up: DelayedLookUp[H, T] | None = None,
+        takes_key: bool = False,
+        key_kept_s: float | None = None,
+        act_s: float,
+        writes: Callable[[T], Sequence[Write[Any]]] = lambda _: (),
+        refused: RefusalWrites = lambda _: (),
+    ) -> Completion[H]:
+        """Run the action once, as it is now: `act` and `look_up` get the freshly read record and its key as
+        text.
+
+        As in `Once.call_external`: intent, call, outcome. An action with an unknown outcome is looked up, or
+        repeated under its key, but only while the service keeps the key (`key_kept_s`; None for ever). The
+        same holds for one that has been due for longer than a lease. The writes that `writes` returns for the
+        outcome, or `refused` for a permanent refusal, are committed with it.
+
+        Raises `InProgress` if it is not due yet or another worker has it, `NotPending` if it was cancelled or
+        is gone, and `ExternalServiceRefused` if it was refused permanently.
+        """
+        effect = Effect(act, look_up, takes_key, key_kept_s, act_s, writes, refused)
+        return await execute(self._once, self.patterns, stores, record, effect)
+
+    # --- its content --------------------------------------------------------------------------------------
+
+    def _fingerprint(self, record: H) -> str:
+        attributes = get_declaration(self.entity).attributes
+        content = {name: attributes[name].encode(getattr(record, name)) for name in self.payload}
+        return fingerprint(json.dumps(content, sort_keys=True, default=_to_json_value))
+
+    def _check_edit(self, changes: dict[str, Any]) -> None:
+        if not changes:
+            raise InvalidRequest("Invalid edit: no changes. Pass the attributes and their new values.")
+        if strangers := sorted(changes.keys() - self.entity.model_fields.keys()):
+            raise InvalidRequest(
+                f"Invalid edit: {self.entity.__name__} has no attribute {', '.join(strangers)}."
+            )
+        if fixed := sorted(changes.keys() & _get_fixed_names(self.entity)):
+            raise InvalidRequest(
+                f"Invalid edit of {', '.join(fixed)}: in the key of {self.entity.__name__} or written by the "
+                "guarantee. Cancel the action and delay another."
+            )
+
+
+def _compute_time_in(now: float, seconds: float) -> datetime:
+    with suppress(ValueError, OverflowError, OSError):  # beyond the range of datetime
+        if math.isfinite(seconds) and seconds >= 0:
+            return truncate_to_millisecond(now + seconds)
+    raise InvalidRequest(
+        f"Invalid delay of {seconds!s:.20} s: expected seconds from 0 up, with an end that a datetime can "
+        "represent."
+    )
+
+
+def _choose_payload(entity: type[DelayedAction], payload: Sequence[str] | None) -> tuple[str, ...]:
+    free = sorted(entity.model_fields.keys() - _get_fixed_names(entity))
+    if payload is None:
+        return tuple(free)
+    if strangers := sorted(set(payload) - set(free)):
+        raise DeclarationError(
+            f"Invalid payload: {', '.join(strangers)} cannot be edited. Choose from "
+            f"{', '.join(free) or 'attributes of your own, of which none is declared'}."
+        )
+    return tuple(payload)
+
+
+def _get_fixed_names(entity: type[DelayedAction]) -> frozenset[str]:
+    return get_declaration(entity).primary.attribute_names | DelayedAction.model_fields.keys()
+
+
+def _to_json_value(value: Any) -> Any:
+    """Return a value that JSON has no type for in a form that is the same for the same content."""
+    if isinstance(value, Decimal):
+        return numbers.text(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return sorted(str(_to_json_value(each)) for each in value)

@@ -1,0 +1,207 @@
+"""The access patterns of delayed actions: delay, review, find due actions, and those of `Once` to run them.
+
+No pattern claims a record that does not exist: an action that was never delayed, or is gone, cannot run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.guarantees.delayed_actions.record import DELAYED_ACTIONS, DelayedAction, truncate_to_millisecond
+from holdfast.guarantees.idempotency.patterns import (
+    EXAMPLE_END,
+    EXAMPLE_OWNER,
+    EXAMPLE_TIME,
+    OncePatterns,
+    build_pattern_name,
+)
+from holdfast.guarantees.idempotency.record import OnceStatus, get_key
+from holdfast.guarantees.pattern_sets import build_pattern
+from holdfast.model import Condition, Get, Pattern, Put, Query, Rate, get_declaration
+from holdfast.model.entities.declaration import Attribute, KeyDeclaration
+from holdfast.model.entities.keys import BoundIndex
+from holdfast.operations.values import Value
+
+H = TypeVar("H", bound=DelayedAction)
+
+PAGE_SIZE: Final = 25
+# Share of actions that a person approves, edits or cancels. A guess, for the cost estimate.
+REVIEW_SHARE: Final = 0.2
+
+# An action in progress, so that each pattern, run with its example after the first, finds the state it needs.
+_EXAMPLE: Final[dict[str, Any]] = {
+    "status": OnceStatus.PROCESSING,
+    "created_at": EXAMPLE_TIME,
+    "queue": DELAYED_ACTIONS,
+    "held_until": EXAMPLE_TIME,
+    "owner": EXAMPLE_OWNER,
+    "revision": 1,
+    "expires_at": EXAMPLE_END,
+}
+
+
+@dataclass(frozen=True)
+class DelayedActionPatterns(Generic[H]):
+    """The patterns of delayed actions: `hold` for writers, `review` for people, the others for the worker
+    that executes.
+    """
+
+    hold: Pattern[[H], Put[H]]
+    take: Pattern[[H, str, int], Put[H]]
+    change: Pattern[[H, str, int], Put[H]]
+    complete: Pattern[[H, str, int], Put[H]]
+    review: Pattern[[H, H], Put[H]]
+    due: Pattern[..., Query[H]]
+    one: Pattern[[H], Get[H]]
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.hold, self.take, self.change, self.complete, self.review)
+
+    @property
+    def execute_patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that the executing worker writes with."""
+        return (self.take, self.change, self.complete)
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.due, self.one)
+
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        return iter((*self.writes, *self.reads))
+
+
+def build_patterns(
+    entity: type[H], prefix: str, rate: Rate, read_rate: Rate, example: Callable[[], H], once: OncePatterns[H]
+) -> DelayedActionPatterns[H]:
+    """Build the seven patterns, `{prefix}1` to `{prefix}7`; two of them are those of `Once`, unchanged."""
+    _check_time_precision(entity)
+    index: BoundIndex[H, Any, Any] = BoundIndex(get_declaration(entity), find_due_key(entity))
+    what = entity.__name__
+
+    def hold(record: H) -> Put[H]:
+        return entity.create(record)
+
+    def take(record: H, owner: str, revision: int) -> Put[H]:
+        return once.retake.function(record, owner, revision)
+
+    def review(record: H, seen: H) -> Put[H]:
+        as_seen = (entity.owner == seen.owner, entity.revision == seen.revision)
+        return entity.put(record).when(*as_seen, entity.status == seen.status)
+
+    def due(now: datetime, limit: int = PAGE_SIZE, after: str | None = None) -> Query[H]:
+        moment = truncate_to_millisecond(now.timestamp())
+        return (
+            index(DELAYED_ACTIONS)
+            .until(moment)
+            .where(*_build_free_conditions(entity, moment))
+            .page(limit, after)
+        )
+
+    def one(record: H) -> Get[H]:
+        return Get[H](get_declaration(entity), tuple(get_key(record).items())).consistent()
+
+    def held() -> H:
+        return example().model_copy(update=_EXAMPLE)
+
+    def following() -> H:
+        return held().model_copy(update={"revision": 2})
+
+    def taking() -> tuple[H, str, int]:
+        return once.retake.example_arguments  # type: ignore[return-value]
+
+    def made(number: int, name: str, function: Any, purpose: str, rate: Rate, example: Any) -> Any:
+        takes = {name: entity for name in ("record", "seen") if name in function.__annotations__}
+        return build_pattern(
+            function,
+            f"{prefix}{number}",
+            build_pattern_name(name, entity),
+            purpose,
+            rate=rate,
+            example=example,
+            argument_types=takes,
+        )
+
+    rare = Rate(rate.per, rate.times * REVIEW_SHARE)
+    return DelayedActionPatterns(
+        hold=made(1, "hold", hold, f"Delay a new {what}", rate, lambda: (held(),)),
+        take=made(2, "take", take, f"Take a due {what}, to run it", rate, taking),
+        change=once.change,
+        complete=once.complete,
+        review=made(
+            5,
+            "review",
+            review,
+            f"Approve, edit or cancel a waiting {what}",
+            rare,
+            lambda: (following(), held()),
+        ),
+        due=made(6, "due", due, f"Each due {what}, oldest first", read_rate, (EXAMPLE_TIME,)),
+        one=made(7, "one", one, f"Read the current {what} before it runs", rate, lambda: (held(),)),
+    )
+
+
+def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H], ...]:
+    """Return conditions that no worker has the action, no open intent is left, and the record has not
+    expired.
+    """
+    moment = now.timestamp()
+    return (
+        entity.in_progress_expires_at.not_exists() | (entity.in_progress_expires_at <= moment),
+        entity.act_until.not_exists() | (entity.act_until <= moment),
+        entity.expires_at >= now,
+    )
+
+
+def find_due_key(entity: type[DelayedAction]) -> KeyDeclaration:
+    """Return the key of the index that finds due actions."""
+    for key in get_declaration(entity).indexes:
+        if key.partition.attribute_names == {"queue"} and key.sort is not None and _sorts_by_time(key):
+            _check_projection(entity, key)
+            return key
+    raise DeclarationError(
+        f"Invalid {entity.__name__}: it has no index to find due actions. Declare queue and held_until again "
+        f'in its class, with by_due = IndexKey(index, "{entity.__name__.upper()}#" + queue, '
+        'held_until + "#" + id), and held_until as a datetime or as TimestampMillis, which sort by time.'
+    )
+
+
+def _sorts_by_time(key: KeyDeclaration) -> bool:
+    """Return whether the sort key starts with `held_until`, in a fixed-width form with milliseconds."""
+    first = key.sort.slots[0] if key.sort is not None and key.sort.slots else None
+    if first is None or first.attribute.name != "held_until" or first.function is not None:
+        return False
+    forms = [_encode_time(first.attribute, moment) for moment in (1.0, 1.5)]
+    return all(isinstance(form, str) for form in forms) and len({len(str(form)) for form in forms}) == 1
+
+
+def _encode_time(attribute: Attribute, moment: float) -> Value:
+    """Return the stored form of a time, or None if the attribute cannot store it."""
+    try:
+        return attribute.encode(truncate_to_millisecond(moment))
+    except InvalidRequest:
+        return None
+
+
+def _check_time_precision(entity: type[DelayedAction]) -> None:
+    """Raise if a time attribute cannot store milliseconds. Checked at declaration, since a failure after the
+    action ran is too late.
+    """
+    for name in ("executed_at", "reviewed_at"):
+        if _encode_time(get_declaration(entity).attributes[name], 1.5) is None:
+            raise DeclarationError(
+                f"Invalid {entity.__name__}.{name}: it cannot store milliseconds. Declare it as "
+                "TimestampMillis | None, or leave it as in DelayedAction."
+            )
+
+
+def _check_projection(entity: type[DelayedAction], key: KeyDeclaration) -> None:
+    if key.index is not None and key.index.projection.kind != "ALL":
+        raise DeclarationError(
+            f"Invalid index {key.index!r} of {entity.__name__}: it must contain whole items, so that due "
+            "actions in progress can be skipped. Declare the index with the projection ALL."
+        )

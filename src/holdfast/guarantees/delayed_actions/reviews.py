@@ -1,0 +1,87 @@
+"""Reviews of a delayed action by a person, and the errors for a review that is too late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from holdfast.core.errors import ConditionFailed, NotPending
+from holdfast.guarantees.delayed_actions.patterns import DelayedActionPatterns
+from holdfast.guarantees.delayed_actions.record import DelayedAction, truncate_to_millisecond
+from holdfast.guarantees.idempotency.claim import try_put
+from holdfast.guarantees.idempotency.record import OnceStatus
+from holdfast.model import UlidGenerator, Write
+from holdfast.operations.values import Item
+from holdfast.runtime import Stores
+
+H = TypeVar("H", bound=DelayedAction)
+
+GONE: Final = "gone"
+
+
+async def apply_review(
+    patterns: DelayedActionPatterns[H],
+    stores: Stores,
+    seen: H,
+    writes: Sequence[Write[Any]],
+    changes: Mapping[str, Any],
+) -> H:
+    """Change the record on condition that it is as it was read, together with the writes."""
+    signed = {
+        # New each time, to distinguish a write that was sent twice from another with the same content.
+        "owner": UlidGenerator(stores.clock).new(),
+        "revision": seen.revision + 1,
+        "reviewed_at": truncate_to_millisecond(stores.clock.now()),
+    }
+    wanted = seen.model_copy(update=signed | dict(changes))
+    found = await try_put(stores, patterns.review(wanted, seen), *writes)
+    if found is not None:
+        raise _build_too_late(seen, found)
+    return wanted
+
+
+def check_reviewable(seen: DelayedAction, now: float) -> None:
+    """Raise if the action does not wait: only a waiting one can be reviewed."""
+    if seen.status is not OnceStatus.HELD:
+        raise build_not_pending(seen)
+    if seen.has_ended(now):
+        raise build_gone(seen)
+
+
+def build_not_pending(record: DelayedAction) -> NotPending:
+    """Return the error for an action that no longer waits, with its outcome."""
+    state, outcome = _describe_outcome(record)
+    return NotPending(
+        f"{record.describe()} {outcome}: it no longer waits, and nothing was changed.", state=state
+    )
+
+
+def build_gone(record: DelayedAction) -> NotPending:
+    return NotPending(
+        f"{record.describe()} does not wait: it was never delayed, or its record has expired. It will not "
+        "run. Delay it again if it still should.",
+        state=GONE,
+    )
+
+
+def _describe_outcome(record: DelayedAction) -> tuple[str, str]:
+    if record.status is OnceStatus.CANCELLED:
+        return "cancelled", f"was cancelled by {record.reviewed_by or 'an unknown reviewer'}"
+    if record.status is OnceStatus.PROCESSED:
+        return "executed", f"was executed{f' at {record.executed_at}' if record.executed_at else ''}"
+    if record.refused is not None:
+        return "refused", f"was refused permanently ({record.refused})"
+    return "executing", "is being executed, or may have been"
+
+
+def _build_too_late(seen: H, found: Item) -> NotPending | ConditionFailed:
+    if not found:
+        return build_gone(seen)
+    record = type(seen).from_item(found)
+    if record.status is not seen.status:
+        return build_not_pending(record)
+    return ConditionFailed(
+        f"{seen.describe()} was changed since it was read, by {record.reviewed_by or 'another reviewer'}. "
+        "Read it again, and decide again.",
+        item=found,
+    )

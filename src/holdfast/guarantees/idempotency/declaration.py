@@ -1,0 +1,278 @@
+"""`Once`: the declaration of an effect that happens once, and the ways to run it.
+
+claim          claim the record; the caller completes it
+do             run an effect in tables: claim, run and complete, or return the stored result
+wraps          the same as a decorator
+call_external  run an effect at an external service: intent, call, outcome; looked up before it is repeated
+reopen         allow another claim after a permanent refusal
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+
+from holdfast.core.errors import (
+    DeclarationError,
+    ExternalServiceRefused,
+    IdempotencyMismatch,
+    InProgress,
+    InvalidRequest,
+)
+from holdfast.guarantees.idempotency.claim import MAX_ATTEMPTS, Claim, Completion, build_busy_error, try_put
+from holdfast.guarantees.idempotency.execution import run_claimed
+from holdfast.guarantees.idempotency.external_call import (
+    Deadline,
+    ExternalAct,
+    LookUp,
+    call_and_record,
+    check_external_call,
+)
+from holdfast.guarantees.idempotency.patterns import OncePatterns, build_patterns
+from holdfast.guarantees.idempotency.record import (
+    OnceRecord,
+    OnceStatus,
+    compute_end,
+    compute_time_after,
+    truncate_to_second,
+)
+from holdfast.guarantees.lifetimes import declare_retention
+from holdfast.model import Pattern, Put, Rate, UlidGenerator, Write, get_declaration
+from holdfast.runtime import Stores
+
+R = TypeVar("R", bound=OnceRecord)
+T = TypeVar("T")
+P = ParamSpec("P")
+
+LEASE_S: Final = 60.0
+LIFETIME_S: Final = 30 * 24 * 3600.0
+
+# Cleared on the first claim of a record, whatever the caller's record has there.
+_RESET: Final[dict[str, Any]] = dict.fromkeys(("result", "error", "act_until", "last_processed_at"))
+
+
+class Once(Generic[R]):
+    """An effect that happens once per record, however often it is requested, even if workers die.
+
+    A worker that does not renew for `lease_s` seconds loses its claim to another worker. The result is kept,
+    and a repeat recognised, for `lifetime_s` seconds.
+    """
+
+    def __init__(
+        self,
+        entity: type[R],
+        prefix: str,
+        *,
+        rate: Rate,
+        example: R | Callable[[], R],
+        lease_s: float = LEASE_S,
+        lifetime_s: float = LIFETIME_S,
+    ) -> None:
+        self.entity, self.lease_s, self.lifetime_s = entity, lease_s, lifetime_s
+        _check_declaration(entity, lease_s, lifetime_s)
+        declare_retention(
+            entity, lifetime_s, "a repeat is recognised for this long; a record may set its own end"
+        )
+        made: Any = example if callable(example) else lambda: example
+        self.patterns: OncePatterns[R] = build_patterns(entity, prefix, rate, made)
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return self.patterns.reads
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return self.patterns.writes
+
+    async def claim(
+        self, stores: Stores, record: R, *, act_s: float | None = None
+    ) -> Claim[R] | Completion[R]:
+        """Claim the record, or return its stored completion if the effect is done.
+
+        With `act_s`, the first claim of a record also writes the intent: an external service is about to act.
+
+        Raises `InProgress` while another worker has it, `IdempotencyMismatch` if the key was used for another
+        payload, and `ExternalServiceRefused` after a permanent refusal.
+        """
+        return await self._claim(stores, record, act_s)
+
+    async def reopen(self, stores: Stores, record: R) -> None:
+        """Allow another claim after a permanent refusal, once an operator has confirmed that its reason is
+        gone.
+        """
+        taken = await self._claim(stores, record, is_reopening=True)
+        if isinstance(taken, Claim):
+            await taken.release()
+
+    async def do(
+        self, stores: Stores, record: R, effect: Callable[[Claim[R]], Awaitable[object]]
+    ) -> Completion[R]:
+        """Run the effect once. It may complete the claim itself, with its writes; otherwise its return value
+        is the result.
+        """
+        taken = await self.claim(stores, record)
+        return taken if isinstance(taken, Completion) else await run_claimed(taken, effect)
+
+    def wraps(
+        self, record: Callable[P, R]
+    ) -> Callable[
+        [Callable[Concatenate[Stores, Claim[R], P], Awaitable[object]]],
+        Callable[Concatenate[Stores, P], Awaitable[Completion[R]]],
+    ]:
+        """Return a decorator that runs the function once. `record` builds the record from the function's
+        arguments after the claim.
+        """
+
+        def decorated(
+            function: Callable[Concatenate[Stores, Claim[R], P], Awaitable[object]],
+        ) -> Callable[Concatenate[Stores, P], Awaitable[Completion[R]]]:
+            @functools.wraps(function)
+            async def once(stores: Stores, /, *args: P.args, **kwargs: P.kwargs) -> Completion[R]:
+                return await self.do(
+                    stores, record(*args, **kwargs), lambda claim: function(stores, claim, *args, **kwargs)
+                )
+
+            return once
+
+        return decorated
+
+    async def call_external(
+        self,
+        stores: Stores,
+        record: R,
+        *,
+        act: ExternalAct[T],
+        look_up: LookUp[T] | None = None,
+        takes_key: bool = False,
+        act_s: float,
+        writes: Callable[[T], Sequence[Write[Any]]] = lambda _: (),
+    ) -> Completion[R]:
+        """Run the effect at an external service. `act` and `look_up` get the record's key as text.
+
+        `act` has until shortly before `act_s` seconds have passed. If its outcome is unknown, the next
+        attempt waits for that deadline and calls `look_up`, which returns the outcome, or None if the service
+        has none; only then it acts again. `takes_key=True` means that the service accepts the key as an
+        idempotency key, so `act` can be repeated without a look-up. The writes that `writes` returns for the
+        outcome are committed with the completion.
+        """
+        check_external_call(self.entity.__name__, look_up is not None, takes_key, act_s, self.lease_s)
+        began = asyncio.get_running_loop().time()
+        taken = await self.claim(stores, record, act_s=act_s)
+        if isinstance(taken, Completion):
+            return taken
+        return await call_and_record(taken, act, look_up, Deadline(act_s, began), writes)
+
+    # --- claiming -----------------------------------------------------------------------------------------
+
+    async def _claim(
+        self, stores: Stores, record: R, act_s: float | None = None, *, is_reopening: bool = False
+    ) -> Claim[R] | Completion[R]:
+        seen: R | None = None
+        for _ in range(MAX_ATTEMPTS):
+            now = stores.clock.now()
+            put = (
+                self._build_first_claim(stores, record, now, act_s)
+                if seen is None
+                else self._build_retake(stores, record, seen, now)
+            )
+            found = await try_put(stores, put)
+            if found is None:
+                ends = self._get_requested_end(record, now)
+                return Claim(self, stores, put.entity, ends, has_intent=seen is None and act_s is not None)
+            seen = self.entity.from_item(found) if found else None
+            if seen is None or seen.can_be_replaced(stores.clock.now()):
+                seen = None
+            elif self._check_is_done(seen, record, stores.clock.now(), is_reopening=is_reopening):
+                return Completion(seen, replayed=True)
+        raise build_busy_error()
+
+    def _build_first_claim(self, stores: Stores, record: R, now: float, act_s: float | None) -> Put[R]:
+        act_until = None if act_s is None else compute_time_after(now, act_s)
+        changes = (
+            _RESET | self.build_claim_changes(stores, record, now, act_until) | {"attempts": 1, "revision": 1}
+        )
+        changes["created_at"] = record.created_at or truncate_to_second(now)
+        return self.patterns.claim(record.model_copy(update=changes), truncate_to_second(now))
+
+    def _build_retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:
+        """Build the put that takes over a record. The creation time and an open intent of the earlier worker
+        are kept.
+        """
+        return self.build_takeover(seen, self.build_claim_changes(stores, record, now, seen.act_until))
+
+    def build_takeover(self, seen: R, claim_changes: dict[str, Any]) -> Put[R]:
+        """Build the put that takes over `seen` and counts an attempt, on condition that the record has not
+        changed.
+        """
+        changes = claim_changes | {"attempts": seen.attempts + 1, "revision": seen.revision + 1}
+        return self.patterns.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
+
+    def build_claim_changes(
+        self, stores: Stores, record: R, now: float, act_until: float | None
+    ) -> dict[str, Any]:
+        """Return the attributes of a fresh claim. The record outlives its lease and its intent, even if the
+        caller set an earlier end.
+        """
+        until = compute_time_after(now, self.lease_s)
+        kept_until = None if act_until is None else now + self.lifetime_s
+        return {
+            "status": OnceStatus.PROCESSING,
+            "owner": UlidGenerator(stores.clock).new(),
+            "in_progress_expires_at": until,
+            "act_until": act_until,
+            "refused": None,
+            "expires_at": compute_end(self._get_requested_end(record, now), until, kept_until),
+        }
+
+    def _get_requested_end(self, record: R, now: float) -> datetime:
+        return record.expires_at or truncate_to_second(now + self.lifetime_s)
+
+    def _check_is_done(self, seen: R, record: R, now: float, *, is_reopening: bool) -> bool:
+        """Return whether the effect is done. Raise if another worker has it, if it was refused, or if the
+        payload differs.
+        """
+        if seen.payload_sha256 != record.payload_sha256:
+            raise IdempotencyMismatch(
+                f"Idempotency key {record.describe()} was used before with a different payload. "
+                "Use a new key for new content."
+            )
+        if seen.status in (OnceStatus.HELD, OnceStatus.CANCELLED):
+            raise InvalidRequest(
+                f"{record.describe()} is a delayed action with status {seen.status}. Run it with "
+                "DelayedActions.execute."
+            )
+        if seen.status is OnceStatus.PROCESSED:
+            return True
+        if seen.refused is not None and not is_reopening:
+            raise ExternalServiceRefused(
+                seen.refused,
+                f"{record.describe()} was refused permanently ({seen.refused}); the external service was not "
+                "called again. Stop requesting it, or call reopen once the reason is gone.",
+            )
+        if seen.get_live_until() > now:
+            wait_s = seen.get_live_until() - now
+            raise InProgress(
+                f"{record.describe()} is in progress, or may be for another {wait_s:.1f} s. Retry then, and "
+                "do not acknowledge the message before.",
+                retry_after_s=wait_s,
+            )
+        return False
+
+
+def _check_declaration(entity: type[OnceRecord], lease_s: float, lifetime_s: float) -> None:
+    declaration = get_declaration(entity)
+    stored_as = declaration.attributes["expires_at"].stored_name
+    if declaration.table.ttl != stored_as:
+        raise DeclarationError(
+            f"Invalid {entity.__name__}: its expires_at is stored as {stored_as}, but the time-to-live "
+            f"attribute of table {declaration.table.name} is {declaration.table.ttl or 'not set'}. Declare "
+            f"Table({declaration.table.name!r}, …, ttl={stored_as!r})."
+        )
+    if not 0 < lease_s < lifetime_s:
+        raise DeclarationError(
+            f"Invalid Once({entity.__name__}): lease_s={lease_s:g}, lifetime_s={lifetime_s:g}. The lease "
+            "must be above 0, and the record must outlive it."
+        )

@@ -1,0 +1,267 @@
+"""An inbox: run an effect in SQL once. A row in the effect's own transaction records it.
+
+    INBOX = SqlInbox(pagw, "IN", rate=Rate("message"))
+
+    done = await INBOX.run_once(stores, "enricher", received.announcement_id, advance(…), OUTBOX.enqueue(…))
+
+    async with INBOX.receive(stores, "enricher", received.announcement_id) as message:
+        if message.is_new:
+            message.store_result(await message.run(withdraw("a-1", 7)))
+    message.result                                 # of this run, or as stored by the first one
+
+Use `receive` if a repeat needs the result. The row and the effect are committed together or not at all, so no
+fencing is needed: a worker that dies leaves neither. A second worker with the same message waits for the
+first one's transaction, for as long as the store allows a statement to wait, and then gets
+`StatementTimedOut`: retry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, ParamSpec, TypeVar
+
+from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InProgress, InvalidRequest
+from holdfast.guarantees.idempotency.record import encode_json
+from holdfast.guarantees.messaging.sql_outbox.ddl import check_names
+from holdfast.guarantees.pattern_sets import build_pattern, utc_now
+from holdfast.model import Operation, Pattern, Rate, Schema, SqlChange, SqlOne, SqlRow, SqlWrite
+from holdfast.model.patterns import Example
+from holdfast.model.sql import SqlOperation
+from holdfast.runtime import Stores
+from holdfast.runtime.stores import SqlSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
+
+TABLE: Final = "inbox"
+SWEEP_BATCH: Final = 1000
+_TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
+
+
+def inbox_ddl(schema: str, table: str = TABLE) -> list[str]:
+    """Return the statements that create the inbox, for a system's migration. Its key is the consumer and the
+    message id.
+    """
+    check_names(schema, table)
+    place = f"{schema}.{table}"
+    return [
+        f"""CREATE TABLE {place} (
+    consumer VARCHAR(100) NOT NULL,
+    message_id TEXT NOT NULL,
+    payload_sha256 VARCHAR(64),
+    result TEXT,
+    taken_at TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (consumer, message_id)
+)""",
+        # Rows that a sweep removes.
+        f"CREATE INDEX {table}_taken_at ON {place} (taken_at)",
+    ]
+
+
+@dataclass
+class InboxMessage:
+    """A received message. If `is_new`, run the effect with `run`; otherwise `result` is the stored one."""
+
+    message_id: str
+    is_new: bool
+    sql: SqlSession
+    result: Any = None
+
+    @property
+    def replayed(self) -> bool:
+        return not self.is_new
+
+    async def run(self, operation: SqlOperation[R]) -> R:
+        """Run one statement of the effect, in the transaction of the row."""
+        self._check_new()
+        return await self.sql.run(operation)
+
+    def store_result(self, result: object) -> None:
+        """Store the result to return for a repeat."""
+        self._check_new()
+        self.result = json.loads(encode_json(result))
+
+    def _check_new(self) -> None:
+        if not self.is_new:
+            raise InvalidRequest(
+                f"Message {self.message_id} was done before. Return its stored result, and run nothing."
+            )
+
+
+class StoredMessage(SqlRow):
+    payload_sha256: str | None
+    result: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class SqlInbox:
+    """The messages taken, in a table of the schema that their effects write to."""
+
+    schema: Schema
+    prefix: str
+    rate: Rate = field(kw_only=True)
+    table: str = field(default=TABLE, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_names(self.schema.name, self.table)
+
+    @cached_property
+    def pattern_set(self) -> InboxPatterns:
+        return InboxPatterns(self.schema, self.table, self.prefix, self.rate)
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.pattern_set.stored,)
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.pattern_set.take, self.pattern_set.keep, self.pattern_set.sweep)
+
+    @property
+    def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        return (*self.reads, *self.writes)
+
+    # --- a message without a result -------------------------------------------------------------------------
+
+    def take(self, consumer: str, message_id: str, at: datetime) -> SqlChange:
+        """Return the write that takes a message, for the transaction of its effect.
+
+        If the message was taken before, the transaction fails with `ConditionFailed`; `is_taken`
+        distinguishes that from other conditions.
+        """
+        return self.pattern_set.take(consumer, message_id, None, at).expect_rows(1)
+
+    async def is_taken(self, stores: Stores, consumer: str, message_id: str) -> bool:
+        """Return whether the message was taken, and with it its effect committed."""
+        return await stores.run(self.pattern_set.stored(consumer, message_id)) is not None
+
+    async def run_once(self, stores: Stores, consumer: str, message_id: str, *effect: SqlWrite[Any]) -> bool:
+        """Commit the effect with the message in one transaction. Return False if the message was taken
+        before.
+        """
+        try:
+            await stores.transact(self.take(consumer, message_id, utc_now(stores.clock)), *effect)
+        except ConditionFailed:
+            if not await self.is_taken(stores, consumer, message_id):
+                raise
+            return False
+        return True
+
+    # --- a message with a result ----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def receive(
+        self, stores: Stores, consumer: str, message_id: str, payload_sha256: str | None = None
+    ) -> AsyncIterator[InboxMessage]:
+        """Open a transaction that takes the message. The effect in the block is committed with the row."""
+        async with stores.sql_transaction() as sql:
+            at = utc_now(stores.clock)
+            is_new = await sql.run(self.pattern_set.take(consumer, message_id, payload_sha256, at)) == 1
+            taken = InboxMessage(message_id, is_new, sql)
+            if not is_new:
+                stored = await sql.run(self.pattern_set.stored(consumer, message_id))
+                taken.result = _parse_result(message_id, payload_sha256, stored)
+            yield taken
+            if is_new and taken.result is not None:
+                await sql.run(self.pattern_set.keep(consumer, message_id, encode_json(taken.result)))
+
+    async def sweep(self, stores: Stores, older_than: timedelta) -> int:
+        """Remove messages taken more than `older_than` ago, and return their number. No message may be
+        repeated after that time.
+        """
+        before = utc_now(stores.clock) - older_than
+        swept = 0
+        while count := await stores.run(self.pattern_set.sweep(before, SWEEP_BATCH)):
+            swept += count
+        return swept
+
+
+class InboxPatterns:
+    """The patterns of an inbox. `take` changes no row if the message was taken before; `stored` and `keep`
+    are for results.
+    """
+
+    def __init__(self, schema: Schema, table: str, prefix: str, rate: Rate) -> None:
+        self._schema, self._table = schema, f"{schema.name}.{table}"
+        self._name_prefix, self._prefix, self._rate = f"{schema.name}_{table}", prefix, rate
+        self.take, self.stored = self._build_take(), self._build_stored()
+        self.keep, self.sweep = self._build_keep(), self._build_sweep()
+
+    def _build_pattern(
+        self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
+    ) -> Pattern[P, O]:
+        id = f"{self._prefix}{number}"
+        return build_pattern(
+            function,
+            id,
+            f"{self._name_prefix}_{name}",
+            f"{purpose} ({self._table})",
+            rate=self._rate,
+            example=example,
+        )
+
+    def _build_take(self) -> Pattern[[str, str, str | None, datetime], SqlChange]:
+        # Waits for another open transaction that has taken the message.
+        text = f"""
+INSERT INTO {self._table} (consumer, message_id, payload_sha256, taken_at)
+VALUES (%(consumer)s, %(message_id)s, %(payload_sha256)s, %(at)s)
+ON CONFLICT (consumer, message_id) DO NOTHING"""
+
+        def take(consumer: str, message_id: str, payload_sha256: str | None, at: datetime) -> SqlChange:
+            parameters = {"consumer": consumer, "message_id": message_id, "at": at}
+            return SqlChange(self._schema, text, {**parameters, "payload_sha256": payload_sha256})
+
+        return self._build_pattern(
+            1, "take", "Take a message with its effect", take, example=("c", "m-1", None, _TIME)
+        )
+
+    def _build_stored(self) -> Pattern[[str, str], SqlOne[StoredMessage]]:
+        text = f"""
+SELECT {StoredMessage.columns()} FROM {self._table}
+WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
+
+        def stored(consumer: str, message_id: str) -> SqlOne[StoredMessage]:
+            return SqlOne(self._schema, text, {"consumer": consumer, "message_id": message_id}, StoredMessage)
+
+        return self._build_pattern(2, "stored", "Result of a message", stored, example=("c", "m-1"))
+
+    def _build_keep(self) -> Pattern[[str, str, str], SqlChange]:
+        text = f"""
+UPDATE {self._table} SET result = %(result)s
+WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
+
+        def keep(consumer: str, message_id: str, result: str) -> SqlChange:
+            parameters = {"consumer": consumer, "message_id": message_id, "result": result}
+            return SqlChange(self._schema, text, parameters)
+
+        return self._build_pattern(
+            3, "keep", "Store the result of a message", keep, example=("c", "m-1", "{}")
+        )
+
+    def _build_sweep(self) -> Pattern[[datetime, int], SqlChange]:
+        text = f"""
+DELETE FROM {self._table} WHERE (consumer, message_id) IN (
+    SELECT consumer, message_id FROM {self._table} WHERE taken_at < %(before)s
+    ORDER BY taken_at LIMIT %(count)s FOR UPDATE SKIP LOCKED
+)"""
+
+        def sweep(before: datetime, count: int) -> SqlChange:
+            return SqlChange(self._schema, text, {"before": before, "count": count}, is_idempotent=True)
+
+        return self._build_pattern(4, "sweep", "Remove old messages", sweep, example=(_TIME, SWEEP_BATCH))
+
+
+def _parse_result(message_id: str, payload_sha256: str | None, stored: StoredMessage | None) -> Any:
+    if stored is None:  # swept between the two statements
+        raise InProgress(f"Message {message_id} was just swept. Retry.", retry_after_s=0.0)
+    if stored.payload_sha256 != payload_sha256:
+        raise IdempotencyMismatch(
+            f"Message id {message_id} was used before with a different payload. Use a new id for new content."
+        )
+    return None if stored.result is None else json.loads(stored.result)

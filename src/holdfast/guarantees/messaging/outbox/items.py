@@ -1,0 +1,151 @@
+"""The table of an outbox: items, the turn to relay an aggregate, and the counter of an aggregate.
+
+An item exists until its message is in the queue, and is then deleted. The index `waiting`, spread over
+shards, lets a sweep find items without scanning the table; it does not project the body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from holdfast.guarantees.lifetimes import declare_retention
+from holdfast.model import Attr, Entity, IndexKey, Key, Lifetime, Table, attr, include, keep_names
+from holdfast.model.queues import ANNOUNCEMENT_ATTRIBUTE, CORRELATION_ATTRIBUTE, QueueOperation
+from holdfast.operations import queues as requests
+from holdfast.stores.queues.checks import TOKEN
+
+OUTBOX: Final = Table(
+    "Outbox",
+    "aggregate_key",
+    "place",
+    ttl="expires_at",
+    naming=keep_names,
+    point_in_time_recovery=True,
+    purpose="Messages written with the state that they announce, until they are sent to their queue",
+)
+WAITING: Final = OUTBOX.global_index(
+    "waiting",
+    "waiting_shard",
+    "waiting_since",
+    projection=include(
+        "outbox",
+        "aggregate",
+        "sequence",
+        "part",
+        "id",
+        "status",
+        "created_at",
+        "attempts",
+        "not_before",
+        "reason",
+    ),
+    purpose="Messages that are pending or dead",
+)
+SEQUENCE_DIGITS: Final = 15
+PART_DIGITS: Final = 3
+SHARD_DIGITS: Final = 3
+# A turn that its holder could not release expires after this time; it can be taken over long before.
+TURN_LIFETIME: Final = timedelta(hours=1)
+
+
+class OutboxStatus(StrEnum):
+    PENDING = "pending"
+    DEAD = "dead"  # no more attempts; it blocks its aggregate until it is redriven
+
+
+class OutboxItem(Entity, table=OUTBOX):
+    """A message to send. Within an aggregate the order is `sequence`, then `part`."""
+
+    outbox: Attr[str] = attr()
+    aggregate: Attr[str] = attr()
+    sequence: Attr[int] = attr()
+    part: Attr[int] = attr(default=0)
+    id: Attr[str] = attr()
+    body: Attr[str] = attr()
+    correlation: Attr[str | None] = attr(default=None)
+    status: Attr[OutboxStatus] = attr(default=OutboxStatus.PENDING)
+    shard: Attr[int] = attr()
+    created_at: Attr[datetime] = attr()
+    attempts: Attr[int] = attr(default=0)
+    not_before: Attr[datetime | None] = attr(default=None)
+    reason: Attr[str | None] = attr(default=None)
+
+    of = Key(
+        outbox + "#" + aggregate,
+        "ITEM#" + sequence.zero_pad(SEQUENCE_DIGITS) + "#" + part.zero_pad(PART_DIGITS),
+    )
+    by_status = IndexKey(
+        WAITING,
+        outbox + "#" + status + "#" + shard.zero_pad(SHARD_DIGITS),
+        created_at + "#" + aggregate,
+    )
+
+
+class OutboxTurn(Entity, table=OUTBOX):
+    """The right to relay an aggregate: its owner, and when it ends unless it is renewed."""
+
+    outbox: Attr[str] = attr()
+    aggregate: Attr[str] = attr()
+    owner: Attr[str] = attr()
+    until: Attr[datetime] = attr()
+
+    of = Key(outbox + "#" + aggregate, "TURN")
+    lives = Lifetime(until, TURN_LIFETIME)
+
+
+class OutboxCounter(Entity, table=OUTBOX):
+    """The last number given to an item, for aggregates without a version."""
+
+    outbox: Attr[str] = attr()
+    aggregate: Attr[str] = attr()
+    last: Attr[int] = attr()
+
+    of = Key(outbox + "#" + aggregate, "COUNTER")
+
+
+declare_retention(OutboxItem, None, "until it is sent to its queue; a dead item until it is redriven")
+declare_retention(
+    OutboxCounter, None, "one per aggregate without a version, kept indefinitely: its numbers only grow"
+)
+
+
+@dataclass(frozen=True)
+class SendItem(QueueOperation[Any, requests.Sent]):
+    """Send an item: on a FIFO queue in the group of its aggregate, deduplicated by its id."""
+
+    writes: ClassVar[bool] = True
+
+    item: OutboxItem
+
+    kind = "SendMessage"
+
+    def build_request(self, environment: str) -> requests.SendMessages:
+        item, fifo = self.item, self.queue.fifo
+        correlation = {} if item.correlation is None else {CORRELATION_ATTRIBUTE: item.correlation}
+        outgoing = requests.Outgoing(
+            body=item.body,
+            group=get_group(item.aggregate) if fifo else None,
+            deduplication=item.id if fifo else None,
+            attributes={ANNOUNCEMENT_ATTRIBUTE: item.id, **correlation},
+        )
+        return requests.SendMessages(self._get_physical_name(environment), (outgoing,), pattern=self.pattern)
+
+    def decode_result(self, result: tuple[requests.Sent, ...]) -> requests.Sent:
+        return result[0]
+
+
+def get_group(aggregate: str) -> str:
+    """Return the aggregate as message group, or its hash if the queue would refuse it (spaces, non-ASCII, too
+    long).
+    """
+    return aggregate if TOKEN.fullmatch(aggregate) else hashlib.sha256(aggregate.encode()).hexdigest()
+
+
+def compute_shard(aggregate: str, shards: int) -> int:
+    """Return the shard of an aggregate. The same in every process, unlike Python's own hash."""
+    return zlib.crc32(aggregate.encode()) % shards

@@ -1,0 +1,1 @@
+"""Privacy: redaction of personal identifiers, retention and erasure of stored data, and scanning of files."""

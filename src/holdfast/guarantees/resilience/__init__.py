@@ -1,0 +1,1 @@
+"""Resilience: circuit breaker, lease and rate limit, shared by all processes."""

@@ -1,0 +1,351 @@
+"""A lease: one holder at a time, with a fencing token that only grows.
+
+    leases = Lease("LE", rate=Rate("sweep"), lease_s=30)
+
+    async with leases.hold(stores, "sweeper") as lease:  # renewed while the block runs, cancelled when lost
+        await stores.transact(lease.check(), …)          # committed only while this holder has the lease
+
+Time only decides when another process may take over. The right itself is the token: a transaction that checks
+it, or an external service that remembers the highest token, refuses a holder that slept past its loss.
+Records have no lifetime, because the token would then start again at 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.core.errors import (
+    ConditionFailed,
+    DeclarationError,
+    HoldfastError,
+    InProgress,
+    LeaseLost,
+    OutcomeUnknown,
+    RetryLater,
+    TransactionConflict,
+    error_label,
+)
+from holdfast.guarantees.lifetimes import declare_retention
+from holdfast.guarantees.pattern_sets import build_pattern
+from holdfast.model import (
+    Attr,
+    ConditionCheck,
+    Entity,
+    Get,
+    Key,
+    Pattern,
+    Put,
+    Rate,
+    Table,
+    UlidGenerator,
+    attr,
+    get_declaration,
+    keep_names,
+)
+from holdfast.operations.values import Value
+from holdfast.runtime import Stores
+
+LEASE_S: Final = 30.0
+MAX_ATTEMPTS: Final = 20
+MAX_PAUSE_S: Final = 0.05
+# Renewals per lease time, so that one lost response does not lose the lease.
+RENEWALS_PER_LEASE: Final = 3
+
+LEASES: Final = Table(
+    "Leases", "name", naming=keep_names, purpose="Holder, end and fencing token of each lease"
+)
+
+
+class LeaseRecord(Entity):
+    """The holder of a named lease. Derive from it with a table and a key that contains `name`, to store
+    leases with other items.
+
+    `until` is epoch seconds with milliseconds; 0 after a release.
+    """
+
+    name: Attr[str] = attr()
+    holder: Attr[str] = attr()
+    token: Attr[int] = attr()
+    until: Attr[float] = attr()
+
+
+class LeaseItem(LeaseRecord, table=LEASES):
+    """A lease in the table `LEASES`."""
+
+    name: Attr[str] = attr()
+
+    of = Key(name)
+
+
+@dataclass(frozen=True)
+class LeasePatterns:
+    """The patterns of a `Lease`. List `*leases.patterns` in the system and its components, or `.reads` and
+    `.writes` apart.
+    """
+
+    read: Pattern[[str], Get[LeaseRecord]]
+    take: Pattern[[LeaseRecord, LeaseRecord | None], Put[LeaseRecord]]
+    keep: Pattern[[LeaseRecord], Put[LeaseRecord]]
+    check: Pattern[[LeaseRecord], ConditionCheck[LeaseRecord]]
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.read, self.check)
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.take, self.keep)
+
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        return iter((self.read, self.take, self.keep, self.check))
+
+
+class Lease:
+    """Leases by name, in the table `LEASES`, which the system lists with its tables; or in the system's own
+    table, as `record`.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        rate: Rate,
+        lease_s: float = LEASE_S,
+        example: str = "sweeper",
+        record: type[LeaseRecord] = LeaseItem,
+    ) -> None:
+        if lease_s <= 0:
+            raise DeclarationError(f"Invalid lease_s={lease_s:g}: expected seconds above 0.")
+        self.lease_s, self.entity = lease_s, record
+        declare_retention(record, None, "one record per lease name, kept indefinitely: its token only grows")
+        self.patterns = _build_patterns(prefix, rate, example, record)
+
+    async def take(self, stores: Stores, name: str) -> HeldLease:
+        """Take the lease if it is free or its holder did not renew in time; otherwise raise `InProgress`."""
+        for _ in range(MAX_ATTEMPTS):
+            seen = await stores.run(self.patterns.read(name))
+            now = stores.clock.now()
+            if seen is not None and seen.until > now:
+                raise InProgress(
+                    f"The lease {name} is held for at least another {seen.until - now:.1f} s. Retry then.",
+                    retry_after_s=seen.until - now,
+                )
+            record = self.entity(
+                name=name,
+                holder=UlidGenerator(stores.clock).new(),
+                token=1 if seen is None else seen.token + 1,
+                until=_truncate_to_millisecond(now + self.lease_s),
+            )
+            if await _try_put(stores, self.patterns.take(record, seen)):
+                return HeldLease(self, stores, record)
+        raise _build_busy_error(name)
+
+    @asynccontextmanager
+    async def hold(self, stores: Stores, name: str) -> AsyncIterator[HeldLease]:
+        """Hold the lease while the block runs: renew it, release it at the end, and cancel the block if it is
+        lost.
+        """
+        lease = await self.take(stores, name)
+        try:
+            async with keep_renewed(lease.renew, self.lease_s):
+                yield lease
+        finally:
+            with suppress(HoldfastError):
+                await lease.release()
+
+
+@dataclass
+class HeldLease:
+    """A lease held by this process. `token` is greater than that of every earlier holder."""
+
+    lease: Lease
+    stores: Stores
+    record: LeaseRecord
+
+    @property
+    def token(self) -> int:
+        return self.record.token
+
+    async def renew(self) -> None:
+        await self._put(self.stores.clock.now() + self.lease.lease_s)
+
+    async def release(self) -> None:
+        """Release the lease: another process may take it at once."""
+        await self._put(0)
+
+    def check(self) -> ConditionCheck[LeaseRecord]:
+        """Return a condition check for a transaction: its writes are made only while this holder has the
+        lease.
+        """
+        return self.lease.patterns.check(self.record)
+
+    async def _put(self, until: float) -> None:
+        record = self.record.model_copy(update={"until": _truncate_to_millisecond(until)})
+        if not await _try_put(self.stores, self.lease.patterns.keep(record)):
+            raise LeaseLost(
+                f"The lease {record.name} with token {record.token} was lost: another process has taken it. "
+                "Stop, and write nothing more under it."
+            )
+        self.record = record
+
+
+@asynccontextmanager
+async def keep_renewed(renew: Callable[[], Awaitable[None]], lease_s: float) -> AsyncIterator[None]:
+    """Call `renew` repeatedly while the block runs. If the lease is lost, cancel the block and raise
+    `LeaseLost`.
+
+    The lease is lost if another process takes over, if no renewal succeeds for as long as the lease lasts, or
+    if one fails permanently.
+    """
+    work = asyncio.current_task()
+    assert work is not None
+    cancelled_before = work.cancelling()
+    lost: list[LeaseLost] = []
+
+    async def renew_in_background() -> None:
+        try:
+            await _renew_until_lost(renew, lease_s, ends)
+        except LeaseLost as error:
+            lost.append(error)
+            work.cancel()
+
+    def start() -> None:
+        renewals.append(asyncio.create_task(renew_in_background()))
+
+    # Most work ends long before the first renewal is due, so the task starts only then.
+    renewals: list[asyncio.Task[None]] = []
+    ends = asyncio.get_running_loop().time() + lease_s
+    first = asyncio.get_running_loop().call_later(lease_s / RENEWALS_PER_LEASE, start)
+    try:
+        yield
+    except asyncio.CancelledError:
+        # Translate only our own cancellation: one by the caller must propagate.
+        if lost and work.uncancel() <= cancelled_before:
+            raise lost[0] from None
+        raise
+    finally:
+        first.cancel()
+        for renewal in renewals:
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
+
+
+async def _renew_until_lost(renew: Callable[[], Awaitable[None]], lease_s: float, ends: float) -> None:
+    """Renew until the lease is lost. `ends` is when the lease ends unless it is renewed."""
+    loop = asyncio.get_running_loop()
+    while True:
+        begun = loop.time()
+        try:
+            async with asyncio.timeout_at(ends):
+                await renew()
+            ends = begun + lease_s
+        except LeaseLost:
+            raise
+        except RetryLater as error:
+            if loop.time() >= ends:
+                raise _build_not_renewed(error.message) from error
+        except TimeoutError as error:
+            raise _build_not_renewed("no response") from error
+        except Exception as error:
+            # Renewal has stopped, whatever the error: the work must not continue.
+            raise _build_not_renewed(error_label(error)) from error
+        await asyncio.sleep(lease_s / RENEWALS_PER_LEASE)
+
+
+def _build_not_renewed(why: str) -> LeaseLost:
+    return LeaseLost(
+        f"The lease could not be renewed in time ({why}): another process may have taken it. Stop, and write "
+        "nothing more under it."
+    )
+
+
+def _build_patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRecord]) -> LeasePatterns:
+    held = entity(name=example, holder="01KGK5CD00EXAMPLE000000000", token=1, until=1770166800.0)
+
+    declaration = get_declaration(entity)
+
+    def address(record: LeaseRecord) -> tuple[tuple[str, Value], ...]:
+        return tuple(declaration.extract_key(declaration.to_item(record)).items())
+
+    def read_lease(name: str) -> Get[LeaseRecord]:
+        return Get[LeaseRecord](declaration, address(held.model_copy(update={"name": name}))).consistent()
+
+    def take_lease(record: LeaseRecord, seen: LeaseRecord | None) -> Put[LeaseRecord]:
+        if seen is None:
+            return entity.create(record)
+        # Conditional on the state that was read: a holder that has renewed since keeps the lease.
+        return entity.put(record).when(_is_held_by(entity, seen), entity.until == seen.until)
+
+    def keep_lease(record: LeaseRecord) -> Put[LeaseRecord]:
+        return entity.put(record).when(_is_held_by(entity, record))
+
+    def check_lease(record: LeaseRecord) -> ConditionCheck[LeaseRecord]:
+        return ConditionCheck[LeaseRecord](declaration, address(record)).when(_is_held_by(entity, record))
+
+    return LeasePatterns(
+        build_pattern(
+            read_lease,
+            f"{prefix}1",
+            "read_lease",
+            "Read the holder of a lease",
+            rate=rate,
+            example=(example,),
+        ),
+        build_pattern(
+            take_lease,
+            f"{prefix}2",
+            "take_lease",
+            "Take a free lease",
+            rate=rate,
+            example=(held, None),
+        ),
+        build_pattern(
+            keep_lease,
+            f"{prefix}3",
+            "keep_lease",
+            "Renew or release a lease",
+            rate=rate,
+            example=(held,),
+        ),
+        build_pattern(
+            check_lease,
+            f"{prefix}4",
+            "check_lease",
+            "Check that a holder still has a lease, for other writes",
+            rate=rate,
+            example=(held,),
+        ),
+    )
+
+
+def _is_held_by(entity: type[LeaseRecord], record: LeaseRecord) -> Any:
+    return (entity.token == record.token) & (entity.holder == record.holder)
+
+
+async def _try_put(stores: Stores, put: Put[LeaseRecord]) -> bool:
+    """Return whether the put was made. It is sent again after a lost response: the stored item may be the put
+    itself.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            await stores.run(put)
+            return True
+        except ConditionFailed as refused:
+            return dict(refused.item or {}) == put.build_item()
+        except (TransactionConflict, OutcomeUnknown):
+            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
+    raise _build_busy_error(put.entity.name)
+
+
+def _build_busy_error(name: str) -> RetryLater:
+    return RetryLater(f"The store is too busy for the lease {name} or does not respond. Retry in a moment.")
+
+
+def _truncate_to_millisecond(seconds: float) -> float:
+    return math.floor(seconds * 1000) / 1000

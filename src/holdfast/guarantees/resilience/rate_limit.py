@@ -1,0 +1,272 @@
+"""Rate limit: at most a given cost per subject and window, counted over all processes.
+
+    calls = RateLimit("calls to the shop", "RL", limit=100, window_s=60, rate=Rate("call"))
+    await calls.take(stores, "tenant-7")          # raises RateLimited, with the time to wait, above the limit
+
+Fixed windows start at multiples of their length, and none admits more than `limit`. Across the border of two
+windows, a period as long as one window can contain up to twice the limit.
+
+A sliding window (`parts`) is counted in this many parts, and a take is admitted if its part and the `parts`
+before it have capacity. So no period as long as a window contains more than the limit; in return, a take is
+forgotten up to one part late.
+
+Both hold exactly under concurrency: the check and the count are one conditional write. A take counts at the
+time at which it reads the clock; a process whose clock is behind by more than a window is not limited
+correctly.
+
+Counters are behind a port, `WindowCounters`; here they are items of a table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from holdfast.core.errors import (
+    ConditionFailed,
+    DeclarationError,
+    InvalidRequest,
+    RateLimited,
+    RetryLater,
+    TransactionConflict,
+)
+from holdfast.guarantees.lifetimes import declare_retention
+from holdfast.guarantees.pattern_sets import build_pattern
+from holdfast.model import Attr, Entity, EpochSeconds, Get, Key, Pattern, Put, Rate, Table, attr, keep_names
+from holdfast.runtime import Stores
+
+RATE_LIMITS: Final = Table(
+    "RateLimits",
+    "counted",
+    ttl="expires_at",
+    naming=keep_names,
+    purpose="Counts of each rate limit, by subject and window",
+)
+# Between the name of a limit and the subject.
+SEPARATOR: Final = "#"
+MAX_ATTEMPTS: Final = 200
+MAX_PAUSE_S: Final = 0.02
+_EXAMPLE_TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class AddResult:
+    """The result of an addition: whether it was counted, and the counts now."""
+
+    is_added: bool
+    counts: Mapping[int, int]
+
+
+class WindowCounters(Protocol):
+    """Counters by key and window; the window number grows with time."""
+
+    async def add(
+        self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: datetime
+    ) -> AddResult:
+        """Count `cost` into `window` if all windows from `oldest` on then hold at most `most`. One atomic
+        step.
+
+        Counts of windows twice as old are dropped, and all of them at `ends_at`.
+        """
+        ...
+
+
+class RateLimit:
+    """A limit with a name; each subject has its own counts.
+
+    `parts` makes it sliding: 10 forgets a tenth of a window late; 0 is a fixed window.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        prefix: str,
+        *,
+        limit: int,
+        window_s: float,
+        rate: Rate,
+        parts: int = 0,
+        counters: WindowCounters | None = None,
+    ) -> None:
+        if SEPARATOR in name:
+            raise DeclarationError(
+                f"Invalid limit name {name!r}: {SEPARATOR!r} separates the name from the subject in the key. "
+                "Remove it."
+            )
+        if limit < 1 or window_s <= 0 or parts < 0:
+            raise DeclarationError(
+                f"Invalid limit {name!r}: limit={limit}, window_s={window_s}, parts={parts}. Expected a "
+                "limit of at least 1, a window above 0 s, and parts not negative."
+            )
+        self.name, self.limit, self.window_s, self.parts = name, limit, window_s, parts
+        self._table_counters = TableWindowCounters(name, prefix, rate)
+        self._counters: WindowCounters = counters or self._table_counters
+        declare_retention(
+            WindowCounts,
+            (1 + self._extra_windows) * self._counter_length_s + 1,
+            "until its windows no longer count",
+        )
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self._table_counters.counts,)
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (self._table_counters.keep,)
+
+    @property
+    def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        return (*self.reads, *self.writes)
+
+    async def take(self, stores: Stores, subject: str, cost: int = 1) -> int:
+        """Take the cost and return what is left; raise `RateLimited` if there is not enough."""
+        if not 1 <= cost <= self.limit:
+            raise InvalidRequest(
+                f"Invalid cost {cost} for {self.name}: expected 1 to {self.limit}, the limit."
+            )
+        now = stores.clock.now()
+        window = int(now // self._counter_length_s)
+        # expires_at is stored in whole seconds: one more, so that the item never expires early.
+        ends_at = datetime.fromtimestamp((window + 1 + self._extra_windows) * self._counter_length_s + 1, UTC)
+        added = await self._counters.add(
+            stores,
+            f"{self.name}{SEPARATOR}{subject}",
+            cost,
+            window=window,
+            oldest=window - self.parts,
+            most=self.limit,
+            ends_at=ends_at,
+        )
+        if not added.is_added:
+            raise self._build_rate_limited(subject, now, added.counts, cost)
+        return self.limit - sum(n for each, n in added.counts.items() if each >= window - self.parts)
+
+    @property
+    def _counter_length_s(self) -> float:
+        """Length of one counter: the window, or a part of it."""
+        return self.window_s / max(1, self.parts)
+
+    @property
+    def _extra_windows(self) -> int:
+        """Number of further windows for which a count matters, with a margin for processes that are late."""
+        return 2 * self.parts + 1
+
+    def _build_rate_limited(
+        self, subject: str, now: float, counts: Mapping[int, int], cost: int
+    ) -> RateLimited:
+        wait_s = max(0.0, self._compute_free_at(counts, cost) - now)
+        return RateLimited(
+            f"{subject} exceeded {self.name}: {self.limit} in {self.window_s:g} s. Retry in {wait_s:.1f} s.",
+            retry_after_s=wait_s,
+        )
+
+    def _compute_free_at(self, counts: Mapping[int, int], cost: int) -> float:
+        """Return when enough counts are forgotten for the cost, if there are no other takes."""
+        held, free_at = sum(counts.values()), 0.0
+        for window in sorted(counts):
+            if held + cost <= self.limit:
+                break
+            held -= counts[window]
+            free_at = (window + self.parts + 1) * self._counter_length_s
+        return free_at
+
+
+class WindowCounts(Entity, table=RATE_LIMITS):
+    """The counts of one key. They are in one item, so that checking several windows and counting into one is
+    one write.
+    """
+
+    counted: Attr[str] = attr()
+    counts: Attr[dict[str, int]] = attr(default_factory=dict)
+    version: Attr[int] = attr(default=0)
+    expires_at: Attr[EpochSeconds] = attr()
+
+    of = Key(counted)
+
+
+class TableWindowCounters:
+    """Counters in the table `RATE_LIMITS`."""
+
+    def __init__(self, name: str, prefix: str, rate: Rate) -> None:
+        self.counts = _build_counts_pattern(f"{prefix}1", name, rate)
+        self.keep = _build_keep_pattern(f"{prefix}2", name, rate)
+
+    async def add(
+        self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: datetime
+    ) -> AddResult:
+        seen = await stores.run(self.counts(key)) or WindowCounts(counted=key, expires_at=ends_at)
+        for _ in range(MAX_ATTEMPTS):
+            counts = {int(each): count for each, count in seen.counts.items()}
+            relevant = {each: count for each, count in counts.items() if each >= oldest}
+            if sum(relevant.values()) + cost > most:
+                return AddResult(False, relevant)
+            kept = _add_cost(counts, window, oldest, cost)
+            now_there = await self._try_put(stores, _replace_counts(seen, kept, ends_at), seen.version)
+            if now_there is None:
+                return AddResult(True, kept)
+            seen = now_there
+            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
+        raise RetryLater(f"Too many callers count {key} at once. Retry.", retry_after_s=MAX_PAUSE_S)
+
+    async def _try_put(self, stores: Stores, counts: WindowCounts, seen: int) -> WindowCounts | None:
+        """Write the counts and return None, or return the counts that another caller has written."""
+        try:
+            await stores.run(self.keep(counts, seen))
+        except ConditionFailed as refused:
+            # From the error, not from a read: a read hides an expired item, which still fails the condition.
+            if refused.item:
+                return WindowCounts.from_item(dict(refused.item))
+        except TransactionConflict:
+            pass
+        else:
+            return None
+        found = await stores.run(self.counts(counts.counted))
+        return found or WindowCounts(counted=counts.counted, expires_at=counts.expires_at)
+
+
+def _replace_counts(seen: WindowCounts, counts: Mapping[int, int], ends_at: datetime) -> WindowCounts:
+    changes = {
+        "counts": {str(window): count for window, count in counts.items()},
+        "expires_at": max(ends_at, seen.expires_at),
+    }
+    return seen.model_copy(update=changes)
+
+
+def _add_cost(counts: Mapping[int, int], window: int, oldest: int, cost: int) -> dict[int, int]:
+    """Return the counts with the cost added. Old counts are kept for as long again, for processes that are
+    late.
+    """
+    forgotten = oldest - (window - oldest) - 1
+    kept = {each: count for each, count in counts.items() if each >= forgotten}
+    return kept | {window: kept.get(window, 0) + cost}
+
+
+def _build_counts_pattern(id: str, name: str, rate: Rate) -> Pattern[[str], Get[WindowCounts]]:
+    def window_counts(key: str) -> Get[WindowCounts]:
+        return WindowCounts.of(key).get().consistent()
+
+    spoken = f"counts_of_{_to_identifier(name)}"
+    purpose = f"Read the counts of a subject ({name})"
+    return build_pattern(window_counts, id, spoken, purpose, rate=rate, example=(f"{name}#s-1",))
+
+
+def _build_keep_pattern(id: str, name: str, rate: Rate) -> Pattern[[WindowCounts, int], Put[WindowCounts]]:
+    def keep_counts(counts: WindowCounts, seen: int) -> Put[WindowCounts]:
+        if seen == 0:
+            return WindowCounts.create(counts.model_copy(update={"version": 1}))
+        return WindowCounts.put(counts).at_version(WindowCounts.version, seen)
+
+    example = (WindowCounts(counted=f"{name}#s-1", counts={"1": 1}, expires_at=_EXAMPLE_TIME), 0)
+    spoken = f"count_of_{_to_identifier(name)}"
+    return build_pattern(
+        keep_counts, id, spoken, f"Count a take of a subject ({name})", rate=rate, example=example
+    )
+
+
+def _to_identifier(name: str) -> str:
+    return "".join(each if each.isalnum() else "_" for each in name.lower())

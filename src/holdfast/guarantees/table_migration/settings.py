@@ -1,0 +1,30 @@
+"""The speed of a migration and its progress callback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+# Called with the step, the number of rows done, and the total (None: unknown).
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+
+
+def ignore_progress(step: str, done: int, total: int | None) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The speed of a migration.
+
+    After `lease_seconds` without a renewal another process may continue. Writers of the source wait
+    `hold_seconds` for a switch at most; it is then abandoned and tried again later.
+    """
+
+    lease_seconds: float = 15.0
+    hold_seconds: float = 30.0
+    # The backfill reads this many segments of the table in parallel, and the stream after each round.
+    segments: int = 4
+    page_rows: int = 200
+    parallel_writes: int = 16

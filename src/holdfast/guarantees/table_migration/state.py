@@ -1,0 +1,88 @@
+"""The stored state of a migration, apart from the tables it moves: its phase, and the work in progress.
+
+They are two items. Every writer of the source reads and checks the state; the running process writes the work
+all the time. Apart, they do not conflict.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from holdfast.model import Attr, Document, Entity, Key, Table, attr, keep_names
+
+MIGRATIONS: Final = Table(
+    "Migrations",
+    "migration",
+    "part",
+    naming=keep_names,
+    point_in_time_recovery=True,
+    purpose="Progress and owner of each live migration",
+)
+
+
+class Phase(StrEnum):
+    """The phase of a migration. Before the first one there is no state."""
+
+    PREPARED = "prepared"  # the target exists, changes are followed
+    BACKFILLED = "backfilled"
+    VERIFIED = "verified"
+    SWITCHING = "switching"  # writers of the source wait
+    SWITCHED = "switched"  # the target is authoritative, and stays so
+    REMOVED = "removed"
+
+
+# The source may be written without a state, or in one of these phases.
+SOURCE_PHASES: Final = (Phase.PREPARED, Phase.BACKFILLED, Phase.VERIFIED)
+TARGET_PHASES: Final = (Phase.SWITCHED, Phase.REMOVED)
+
+
+class MigrationState(Entity, table=MIGRATIONS):
+    """The state of a migration. `rows` and `checksum` are those of both tables at the switch."""
+
+    migration: Attr[str] = attr()
+    phase: Attr[Phase]
+    # A switch in progress: its token, and until when writers wait for it.
+    hold: Attr[str | None] = attr(default=None)
+    hold_until: Attr[datetime | None] = attr(default=None)
+    rows: Attr[int | None] = attr(default=None)
+    checksum: Attr[str | None] = attr(default=None)
+    started_at: Attr[datetime]
+    changed_at: Attr[datetime]
+
+    of = Key(migration, "STATE")
+
+
+class ShardPosition(Document):
+    """The last applied change of a shard. The order between shards does not matter: see `change_stream`."""
+
+    sequence: int | None = None
+    is_done: bool = False
+
+
+class SegmentPosition(Document):
+    """The copied part of a segment of the source."""
+
+    after: dict[str, Any] | None = None
+    is_done: bool = False
+
+
+class MigrationWork(Entity, table=MIGRATIONS):
+    """The process that runs a migration, the end of its lease, and its saved positions."""
+
+    migration: Attr[str] = attr()
+    holder: Attr[str]
+    until: Attr[datetime]
+    stream: Attr[str | None] = attr(default=None)
+    shards: Attr[dict[str, ShardPosition]] = attr(default_factory=dict)
+    segments: Attr[list[SegmentPosition]] = attr(default_factory=list)
+    copied: Attr[int] = attr(default=0)
+    # Rows that existed in the target, or changed while they were copied: the stream brings those.
+    passed_over: Attr[int] = attr(default=0)
+    followed: Attr[int] = attr(default=0)
+    repaired: Attr[int] = attr(default=0)
+    # Number of times that the stream dropped changes before they were read. The verification finds them.
+    gaps: Attr[int] = attr(default=0)
+
+    of = Key(migration, "WORK")

@@ -1,0 +1,42 @@
+"""Transitions between the phases of a migration, made under the lease only."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from holdfast.guarantees.table_migration.lease import MigrationLease
+from holdfast.guarantees.table_migration.state import MigrationState, Phase
+from holdfast.model import Put, Update
+from holdfast.runtime import Stores
+
+
+def build_phase_update(name: str, phase: Phase, stores: Stores) -> Update[MigrationState]:
+    update = MigrationState.of(name).update().set(MigrationState.phase, phase)
+    return update.set(MigrationState.changed_at, get_now(stores))
+
+
+def build_hold_update(name: str, hold: str, seconds: float, stores: Stores) -> Update[MigrationState]:
+    until = get_now(stores) + timedelta(seconds=seconds)
+    update = build_phase_update(name, Phase.SWITCHING, stores).set(MigrationState.hold, hold)
+    return update.set(MigrationState.hold_until, until)
+
+
+async def advance(lease: MigrationLease, state: MigrationState, update: Update[MigrationState]) -> None:
+    if not await commit(lease, update.when(MigrationState.phase.in_(_list_expected_phases(state.phase)))):
+        raise lease.build_lost_error()
+
+
+def _list_expected_phases(phase: Phase) -> tuple[Phase, ...]:
+    """Return the phases that a transition may start from. A lifted hold goes back to `verified`, whichever
+    phase was read.
+    """
+    return (phase,) if phase is not Phase.SWITCHING else (Phase.VERIFIED, Phase.SWITCHING)
+
+
+async def commit(lease: MigrationLease, write: Put[MigrationState] | Update[MigrationState]) -> bool:
+    """Commit a change of the state under the lease, and return whether its condition held."""
+    return not await lease.transact(write)
+
+
+def get_now(stores: Stores) -> datetime:
+    return datetime.fromtimestamp(stores.clock.now(), UTC)

@@ -1,0 +1,1 @@
+"""The design check and its rules."""

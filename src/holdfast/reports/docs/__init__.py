@@ -1,0 +1,1 @@
+"""Markdown documentation of a system, with Mermaid diagrams."""

@@ -1,0 +1,91 @@
+"""Render the SQL schemas and the cache of a system, from the statements and keys of its patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.model.cache import CachedValue, CacheOperation, WindowCounter
+from holdfast.model.patterns import Pattern
+from holdfast.model.sql import Schema, SqlOperation
+from holdfast.model.system import System
+from holdfast.reports.docs.markdown import Row, format_table
+from holdfast.reports.examples import list_examples
+from holdfast.reports.sql_statements import get_table_privileges
+
+
+def render_schemas(system: System) -> Iterator[str]:
+    """Yield the Markdown sections of all SQL schemas."""
+    if system.schemas:
+        yield "## SQL schemas"
+    for schema in system.schemas:
+        yield f"### {schema.name}"
+        if schema.purpose:
+            yield schema.purpose
+        yield f"Created by the migrations in `{schema.migrations}`."
+        statements = list(_find_statements(system, schema))
+        if statements:
+            yield format_table(("table", "privileges used by patterns"), _build_table_rows(statements))
+            yield format_table(("id", "statement", "returns"), map(_build_statement_row, statements))
+
+
+def render_cache(system: System) -> Iterator[str]:
+    """Yield the Markdown section of the cache."""
+    kept = list_cache_kinds(system)
+    if kept:
+        yield "## Cache"
+        yield "A cache can lose any entry at any time."
+        yield format_table(("key", "value", "lifetime", "purpose"), map(_build_cache_row, kept))
+
+
+def list_cache_kinds(system: System) -> list[CachedValue[Any] | WindowCounter]:
+    """Return the kinds of cache entries that the system's patterns use, each once."""
+    found: dict[str, CachedValue[Any] | WindowCounter] = {}
+    for example in list_examples(system):
+        for part in example.parts:
+            if isinstance(part, CacheOperation):
+                found.setdefault(part.declaration.template, part.declaration)
+    return list(found.values())
+
+
+def _find_statements(system: System, schema: Schema) -> Iterator[tuple[Pattern[..., Any], SqlOperation[Any]]]:
+    for example in list_examples(system):
+        for part in example.parts:
+            if isinstance(part, SqlOperation) and part.schema is schema:
+                yield example.pattern, part
+
+
+def _build_table_rows(statements: list[tuple[Pattern[..., Any], SqlOperation[Any]]]) -> Iterator[Row]:
+    uses: dict[str, dict[str, list[str]]] = {}
+    for pattern, operation in statements:
+        for table, privileges in get_table_privileges(operation).items():
+            for privilege in privileges:
+                uses.setdefault(table, {}).setdefault(privilege, []).append(pattern.id)
+    for table in sorted(uses):
+        texts = (f"{verb}: {', '.join(dict.fromkeys(uses[table][verb]))}" for verb in sorted(uses[table]))
+        yield f"`{table}`", "; ".join(texts)
+
+
+def _build_statement_row(statement: tuple[Pattern[..., Any], SqlOperation[Any]]) -> Row:
+    pattern, operation = statement
+    row = getattr(operation, "row", None)
+    returns = "number of rows" if row is None else row.__name__
+    return pattern.id, f"`{' '.join(operation.text.split())}`", returns
+
+
+def _build_cache_row(kind: CachedValue[Any] | WindowCounter) -> Row:
+    if isinstance(kind, WindowCounter):
+        return f"`{kind.template}`", "a count", _format_duration(kind.window_s), kind.purpose
+    return (
+        f"`{kind.template}`",
+        kind.value_type.__name__,
+        f"{_format_duration(kind.lifetime_s)} at most",
+        kind.purpose,
+    )
+
+
+def _format_duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"

@@ -1,0 +1,1 @@
+"""Infrastructure as code: CloudFormation templates and Terraform modules."""

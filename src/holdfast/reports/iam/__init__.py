@@ -1,0 +1,1 @@
+"""Least-privilege permissions of components: IAM policies and SQL grants."""

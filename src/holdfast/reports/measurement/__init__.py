@@ -1,0 +1,1 @@
+"""Measurement of patterns: run them with their examples and record units, items and time."""

@@ -1,0 +1,155 @@
+"""The stores that patterns are measured on: a scratch copy, sample data, or the service itself.
+
+The embedded engine's file is copied and never written to. If it holds no data of the system, the scratch file
+is filled with the system's sample. A service cannot be copied: it is used as it is.
+
+Queues, objects and the cache are always in memory and SQL is a temporary PostgreSQL. They hold only what the
+sample writes: a measured receive would take a message away from its consumers, so nothing is ever measured on
+a real queue. The objects of a configured folder are only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TypeAlias
+
+from holdfast.config.settings import (
+    FILE_SCHEME,
+    IN_MEMORY,
+    MEMORY_CACHE,
+    MEMORY_OBJECTS,
+    SQLITE_SCHEME,
+    TABLES_FILE_NAME,
+    TEMPORARY_SQL,
+    Settings,
+)
+from holdfast.model.system import System
+from holdfast.runtime import Stores, create_buckets, create_queues, create_tables, describe_table, open_stores
+from holdfast.runtime.engines import Engine
+from holdfast.runtime.factory import open_objects_engine
+from holdfast.runtime.system_provisioner import migrate_schemas
+from holdfast.stores.tables.embedded.storage.copying import copy_tables
+
+SCRATCH_ENVIRONMENT: Final = "scratch"
+SCRATCH_SETTINGS: Final[Mapping[str, Any]] = {
+    "queues": IN_MEMORY,
+    "objects": MEMORY_OBJECTS,
+    "sql": TEMPORARY_SQL,
+    "sql_reader": "",
+    "sql_secret": "",
+    "cache": MEMORY_CACHE,
+    "cache_secret": "",
+}
+
+# Called with the current task, the number of steps done, and the total.
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+
+def ignore_progress(task: str, done: int, total: int) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Stores that patterns are measured on. If `is_scratch`, everything may be written."""
+
+    stores: Stores
+    description: str
+    is_scratch: bool
+    # False on empty tables: an example that finds nothing there is not a finding.
+    has_data: bool = True
+    # True if this is the data that the examples are chosen for.
+    is_sample: bool = False
+    # The configured objects, which are only counted, never written.
+    objects: Engine | None = None
+
+
+@asynccontextmanager
+async def open_data_source(
+    system: System, settings: Settings, *, progress: Progress = ignore_progress
+) -> AsyncIterator[DataSource]:
+    """Open the configured store's data if it has data of this system, and the sample otherwise."""
+    if not settings.has_embedded_tables:
+        async with open_stores(system, replace(settings, **SCRATCH_SETTINGS)) as stores:
+            await _create_other_resources(stores, system)
+            with _open_configured_objects(settings) as objects:
+                yield DataSource(stores, settings.tables, is_scratch=False, objects=objects)
+        return
+    with TemporaryDirectory(prefix="holdfast-") as folder:
+        file = Path(folder) / TABLES_FILE_NAME
+        is_copy = not settings.has_memory_tables and copy_tables(settings.tables_file, file)
+        async with _open_scratch_stores(system, file, settings.environment) as stores:
+            if is_copy and await _has_items(stores, system):
+                await _create_all(stores, system)
+                description = f"a copy of {settings.tables_file}"
+                with _open_configured_objects(settings) as objects:
+                    yield DataSource(stores, description, is_scratch=True, objects=objects)
+            else:
+                yield await _fill_with_sample(stores, system, progress)
+
+
+@asynccontextmanager
+async def open_sample_data(
+    system: System, *, progress: Progress = ignore_progress
+) -> AsyncIterator[DataSource]:
+    """Open a scratch file with the system's sample, whatever the settings are."""
+    with TemporaryDirectory(prefix="holdfast-") as folder:
+        async with _open_scratch_stores(system, Path(folder) / TABLES_FILE_NAME, "") as stores:
+            yield await _fill_with_sample(stores, system, progress)
+
+
+@contextmanager
+def _open_configured_objects(settings: Settings) -> Iterator[Engine | None]:
+    """Open the objects of a configured folder; yield None for a service, which bills each page of a list."""
+    if not settings.objects.startswith(FILE_SCHEME) or not settings.objects_directory.is_dir():
+        yield None
+        return
+    with closing(open_objects_engine(settings, settings.clock)) as engine:
+        yield engine
+
+
+def _open_scratch_stores(system: System, file: Path, environment: str) -> Stores:
+    """Open the stores on a scratch file, with a placeholder environment if the system requires one."""
+    environment = environment or (SCRATCH_ENVIRONMENT if system.needs_environment else "")
+    return open_stores(
+        system,
+        Settings(
+            tables=f"{SQLITE_SCHEME}{file}",
+            environment=environment,
+            **SCRATCH_SETTINGS,
+        ),
+    )
+
+
+async def _has_items(stores: Stores, system: System) -> bool:
+    """Return True if any table of the system has items."""
+    found = [await describe_table(stores, table) for table in system.tables]
+    return any(description is not None and description.item_count for description in found)
+
+
+async def _fill_with_sample(stores: Stores, system: System, progress: Progress) -> DataSource:
+    """Create everything, write the sample if the system has one, and return the data source."""
+    await _create_all(stores, system)
+    if system.sample is None:
+        return DataSource(stores, "empty tables", is_scratch=True, has_data=False)
+    await system.sample(stores, scale=1, progress=progress)
+    return DataSource(stores, "sample data", is_scratch=True, is_sample=True)
+
+
+async def _create_all(stores: Stores, system: System) -> None:
+    await create_tables(stores, system.tables)
+    await _create_other_resources(stores, system)
+
+
+async def _create_other_resources(stores: Stores, system: System) -> None:
+    """Create the system's queues, buckets and SQL schemas."""
+    if system.queues:
+        await create_queues(stores, system.queues)
+    if system.buckets:
+        await create_buckets(stores, system.buckets)
+    if system.schemas:
+        await migrate_schemas(stores, system.schemas)

@@ -1,0 +1,1 @@
+"""Import and export of tables as CSV."""

@@ -1,0 +1,1 @@
+"""Telemetry: usage of operations, counters, latencies and Prometheus metrics."""

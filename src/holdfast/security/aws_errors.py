@@ -1,0 +1,77 @@
+"""Map errors of AWS services (KMS, Secrets Manager, S3, Bedrock) to Holdfast errors, for their adapters."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.core.errors import (
+    AccessRefused,
+    HoldfastError,
+    RequestRefused,
+    SettingsError,
+    StoreFailed,
+    StoreUnreachable,
+    Throttled,
+)
+
+SERVER_ERROR_STATUS: Final = 500
+ACCESS_CODES: Final = frozenset(
+    {
+        "AccessDenied", "AccessDeniedException", "AllAccessDisabled", "ExpiredToken", "ExpiredTokenException",
+        "IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId",
+        "InvalidSignatureException", "MissingAuthenticationToken", "NotAuthorized", "OptInRequired",
+        "SignatureDoesNotMatch", "UnrecognizedClientException",
+    }
+)  # fmt: skip
+THROTTLE_CODES: Final = frozenset(
+    {
+        "ThrottlingException",
+        "LimitExceededException",
+        "RequestLimitExceeded",
+        "SlowDown",
+        "TooManyRequestsException",
+    }
+)
+
+
+def get_error_code(cause: Exception) -> str:
+    """Return the service's error code; empty if the service did not answer."""
+    response = getattr(cause, "response", None)
+    return (
+        str(response["Error"].get("Code", "")) if isinstance(response, dict) and "Error" in response else ""
+    )
+
+
+def to_holdfast_error(cause: Exception, action: str, where: str) -> HoldfastError:
+    """Return the Holdfast error for a failure that the adapter does not handle itself."""
+    if isinstance(cause, HoldfastError):
+        return cause
+    code = get_error_code(cause)
+    return (
+        _to_service_error(cause, code, action, where) if code else _to_transport_error(cause, action, where)
+    )
+
+
+def _to_service_error(cause: Any, code: str, action: str, where: str) -> HoldfastError:
+    text = f"{action} at {where}: {cause.response['Error'].get('Message', code)}"
+    status = int(cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
+    if code in ACCESS_CODES:
+        return AccessRefused(code, text)
+    if code in THROTTLE_CODES:
+        return Throttled(text)
+    if status >= SERVER_ERROR_STATUS:
+        return StoreFailed(text)
+    return RequestRefused(code, text)
+
+
+def _to_transport_error(cause: Exception, action: str, where: str) -> HoldfastError:
+    from botocore import exceptions as sdk  # type: ignore[import, unused-ignore]
+
+    if isinstance(cause, (sdk.HTTPClientError, sdk.ConnectionError)):
+        return StoreUnreachable(
+            f"No answer from {where} to {action}: {cause}. Check that it is running and that its address is "
+            "right."
+        )
+    return SettingsError(
+        f"The AWS SDK failed in {action} at {where}: {cause}. Check its credentials, region and profile."
+    )

@@ -1,0 +1,1 @@
+"""The API: views, reviews, serializers, commands, MCP tools and explanations."""

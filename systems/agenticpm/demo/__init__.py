@@ -1,0 +1,1 @@
+"""Sample data and the demo story."""

@@ -1,0 +1,30 @@
+"""The control endpoints of every sandbox, for tests and demos: set the faults, read the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from agenticpm.demo.sandbox.ledger import Entry
+from holdfast.web.sandbox_faults import Faults
+
+
+class SandboxControls:
+    """Base class of sandboxes with `faults` and `ledger`."""
+
+    faults: Faults
+
+    @property
+    def ledger(self) -> list[Entry]:
+        """Every effect, oldest first."""
+        return []
+
+    async def set_faults(self, request: Request) -> Response:
+        values: dict[str, Any] = await request.json()
+        self.faults = Faults(**values)
+        return JSONResponse({})
+
+    async def get_ledger(self, request: Request) -> Response:
+        return JSONResponse({"ledger": self.ledger})

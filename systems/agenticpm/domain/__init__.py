@@ -1,0 +1,1 @@
+"""Pure rules: signals, conditions, autonomy, artefact contents. No stores, no I/O."""

@@ -1,0 +1,51 @@
+"""Plain texts for signals and artefacts: one line, no control characters, truncated."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+TITLE_CHARS_MAX: Final = 120
+DETAIL_CHARS_MAX: Final = 300
+
+NO_NAME: Final = "(no name)"
+
+# Control and format characters can hide or reorder text; half a surrogate pair is not storable.
+_REMOVED_CATEGORIES: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def to_line(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
+    # Limit the input first: a description may be a megabyte.
+    looked_at = (text or "")[: max_chars * 8]
+    cleaned = "".join(
+        " " if unicodedata.category(sign) in _REMOVED_CATEGORIES else sign for sign in looked_at
+    )
+    line = " ".join(cleaned.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+def to_name(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
+    """Return the text as a line that is never empty."""
+    return to_line(text, max_chars) or NO_NAME
+
+
+def format_number(value: Decimal) -> str:
+    """Format a number with one decimal place, or none if it is whole: 8, 2.5."""
+    short = value.quantize(Decimal("0.1"))
+    return str(int(short)) if short == short.to_integral_value() else str(short)
+
+
+def format_day(moment: datetime) -> str:
+    return moment.astimezone(UTC).date().isoformat()
+
+
+def format_amount(value: Decimal, unit: str) -> str:
+    """Format a number with its unit, given in the plural: 8 points, 1 point."""
+    number = format_number(value)
+    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
+
+
+def format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,1 @@
+"""The Asana client: tracker and parsers of tasks and stories."""

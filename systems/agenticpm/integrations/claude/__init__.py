@@ -1,0 +1,1 @@
+"""The Claude writer: prompt data, allowed wording and the writer."""

@@ -1,0 +1,1 @@
+"""The Outlook client: reads a mailbox through Microsoft Graph."""

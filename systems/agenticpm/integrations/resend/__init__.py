@@ -1,0 +1,1 @@
+"""The Resend client: sends mail."""

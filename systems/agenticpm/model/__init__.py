@@ -1,0 +1,1 @@
+"""Stored state: entities, access patterns, and the operations on each aggregate."""

@@ -1,0 +1,212 @@
+"""AgenticPM: an autonomous project manager that keeps all of its state in one table.
+
+The loop runs every polling interval: it reads the trackers and mailboxes, detects signals, decides by the
+project's autonomy level, holds actions, asks people and writes artefacts. The executor performs held actions
+that are due, each once. `model` has the entities and access patterns, `api` the HTTP routes, commands and MCP
+tools, `integrations` the clients of the external services, and `demo.sandbox` simulates those services.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from agenticpm.api.commands import COMMANDS
+from agenticpm.api.explain import explain
+from agenticpm.api.mcp_tools import TOOLS
+from agenticpm.model import patterns
+from agenticpm.model.entities import contents, table
+from agenticpm.model.load import LOAD, STATED_COSTS, WHAT_IF
+from agenticpm.model.patterns import ACTION_QUEUE, LEASE
+from agenticpm.workers import schedules
+from holdfast import Component, Pattern, Schedule, Stores, System, collect_patterns
+from holdfast.core.clock import Clock, RunClock
+from holdfast.guarantees import Period, redact
+
+COMMON_READS: Final[tuple[Pattern[..., Any], ...]] = (
+    patterns.project,
+    patterns.artefacts,
+    patterns.artefact,
+    patterns.project_events,
+    patterns.recent_events,
+    patterns.project_escalations,
+    patterns.escalation,
+    patterns.project_actions,
+    patterns.checkpoint,
+    patterns.agent_config,
+    patterns.agent_configs,
+    patterns.escalations_in,
+    patterns.projects_in,
+    patterns.events_of_day,
+    patterns.actions_between,
+    patterns.held_actions,
+    patterns.events_between,
+    patterns.kept_content,
+    *ACTION_QUEUE.reads,
+)
+EVENT_WRITES: Final = (patterns.record_event, patterns.record_reference)
+ARTEFACT_WRITES: Final = (patterns.create_artefact, patterns.put_artefact, patterns.keep_content)
+
+
+def _build_routes(stores: Stores) -> Any:
+    """Build the API routers. The import is local: only a serving process needs the web framework."""
+    from agenticpm.api.routes import build_routes
+
+    return build_routes(stores)
+
+
+async def _run_story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
+    from agenticpm.demo.story import run_story
+
+    await run_story(stores, console, clock, folder)
+
+
+async def _load_sample(stores: Stores, **options: Any) -> int:
+    from agenticpm.demo.sample import load_sample
+
+    return await load_sample(stores, **options)
+
+
+def _build_jira_sandbox(clock: Clock, folder: Path) -> Any:
+    from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+
+    return build_jira_app(JiraSandbox(clock=clock, folder=folder))
+
+
+def _build_asana_sandbox(clock: Clock, folder: Path) -> Any:
+    from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
+
+    return build_asana_app(AsanaSandbox(clock=clock, folder=folder))
+
+
+def _build_outlook_sandbox(clock: Clock) -> Any:
+    from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
+
+    return build_outlook_app(OutlookSandbox(clock=clock))
+
+
+def _build_resend_sandbox(clock: Clock, folder: Path) -> Any:
+    from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+
+    return build_resend_app(ResendSandbox(clock=clock, folder=folder))
+
+
+SYSTEM = System(
+    name="agenticpm",
+    title="AgenticPM",
+    purpose="An autonomous project manager: watches the tracker, keeps delivery state, RAID, decisions and "
+    "backlog, escalates",
+    tables=(table,),
+    patterns=(*collect_patterns(patterns), *ACTION_QUEUE.patterns, *LEASE.patterns),
+    buckets=(contents,),
+    components=(
+        Component(
+            "loop",
+            "Reads trackers and mailboxes, detects signals, writes artefacts, asks people, and holds actions",
+            reads=(
+                *COMMON_READS,
+                patterns.integration_config,
+                patterns.kept_snapshot,
+                patterns.check_project,
+                patterns.check_artefact,
+                *LEASE.patterns.reads,
+            ),
+            writes=(
+                *EVENT_WRITES,
+                *ARTEFACT_WRITES,
+                *LEASE.patterns.writes,
+                ACTION_QUEUE.patterns.hold,
+                patterns.create_escalation,
+                patterns.end_escalation,
+                patterns.put_checkpoint,
+                patterns.seed_config,
+                patterns.put_record,
+                patterns.keep_snapshot,
+            ),
+            schedules=(
+                Schedule("loop", schedules.LOOP_S, schedules.run_loop),
+                Schedule("daily", schedules.DAILY_S, schedules.make_daily_digest),
+                Schedule("sweep-contents", schedules.SWEEP_S, schedules.sweep_contents),
+            ),
+        ),
+        Component(
+            "executor",
+            "Executes held actions when they are due, and expires escalations without a decision",
+            reads=(
+                patterns.project,
+                patterns.integration_config,
+                patterns.checkpoint,
+                patterns.kept_snapshot,
+                patterns.escalations_in,
+                *ACTION_QUEUE.reads,
+            ),
+            writes=(*EVENT_WRITES, *ACTION_QUEUE.patterns.execute_patterns, patterns.end_escalation),
+            schedules=(
+                Schedule("held-actions", schedules.DUE_S, schedules.execute_due),
+                Schedule("escalations", schedules.EXPIRY_S, schedules.expire_escalations),
+            ),
+        ),
+        Component(
+            "api",
+            "Serves people: projects, artefacts, decisions, held actions, settings, integrations",
+            reads=(
+                *COMMON_READS,
+                patterns.integration_config,
+                patterns.check_artefact,
+                *LEASE.patterns.reads,
+            ),
+            writes=(
+                *EVENT_WRITES,
+                *ARTEFACT_WRITES,
+                ACTION_QUEUE.patterns.hold,
+                ACTION_QUEUE.patterns.review,
+                patterns.create_project,
+                patterns.change_status,
+                patterns.change_project,
+                patterns.end_escalation,
+                patterns.put_integration,
+                patterns.note_health,
+                patterns.seed_config,
+                patterns.put_config,
+            ),
+        ),
+        Component(
+            "agent",
+            "Answers questions about projects. It only reads, and has no access to credentials",
+            reads=(*COMMON_READS, LEASE.patterns.read),
+            # The queries that a person would ask; the MCP tools combine the others.
+            exposed_tools=(
+                patterns.project,
+                patterns.artefacts,
+                patterns.artefact,
+                patterns.project_events,
+                patterns.recent_events,
+                patterns.events_of_day,
+                patterns.project_escalations,
+                patterns.escalations_in,
+                patterns.project_actions,
+                patterns.held_actions,
+                patterns.projects_in,
+                patterns.agent_configs,
+            ),
+        ),
+    ),
+    load=LOAD,
+    what_if=WHAT_IF,
+    stated_costs=STATED_COSTS,
+    routes=_build_routes,
+    commands=COMMANDS,
+    why=explain,
+    sample=_load_sample,
+    story=_run_story,
+    tools=TOOLS,
+    sandboxes={
+        "jira": _build_jira_sandbox,
+        "asana": _build_asana_sandbox,
+        "outlook": _build_outlook_sandbox,
+        "resend": _build_resend_sandbox,
+    },
+    redact_logs=redact,
+    retention={contents.name: Period(None, "artefact contents are kept forever; snapshots expire")},
+    extras=("objects", "agenticpm"),
+)

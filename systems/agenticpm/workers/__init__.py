@@ -1,0 +1,1 @@
+"""Workers: the loop, the executor of held actions, the digest and their schedules."""

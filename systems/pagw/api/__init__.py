@@ -1,0 +1,3 @@
+"""Interfaces of the gateway: HTTP routes and their operations, operators' commands, MCP tools,
+explanations.
+"""

@@ -1,0 +1,83 @@
+"""Cancellation of a request before its payer has it. Later, only the payer can cancel, on a Claim that asks
+it to.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from holdfast import SqlWrite, Stores
+from holdfast.core.errors import ConditionFailed, NotFound
+from pagw.domain.fhir.outcomes import FhirRefused, build_error
+from pagw.domain.statuses import Stage, Status
+from pagw.model import patterns
+from pagw.model.audit import Actor, AuditEvent, build_audit_writes
+from pagw.model.entities import QUEUES, RequestRow, RequestUpdate, StageMessage
+from pagw.workers.stages.base_stage import Ending, build_client_delivery
+
+SERVICE: Final = "pasorchestrator"
+# A converted request may already be on its way to the payer.
+CANCELLABLE: Final = frozenset(
+    {Status.RECEIVED, Status.PARSED, Status.VALIDATED, Status.ENRICHED, Status.ATTACHMENTS_PROCESSED}
+)
+CONFLICT: Final = 409
+
+
+async def cancel(stores: Stores, tenant: str, pagw_id: str, actor: Actor) -> RequestRow:
+    """Cancel a request and return it. A cancelled request is returned unchanged.
+
+    If a stage advances the request at the same moment, the request is read again, at most once for each
+    status. Raise `NotFound` for an unknown id, `FhirRefused` (409) if the payer may have the request.
+    """
+    while True:
+        request = await stores.run(patterns.request(tenant, pagw_id))
+        if request is None:
+            raise NotFound("Request not found: this tenant has no request with this id.")
+        if request.status is Status.CANCELLED:
+            return request
+        if request.status not in CANCELLABLE:
+            raise _build_conflict_error(request)
+        try:
+            await stores.transact(*_build_writes(stores, request, actor))
+        except ConditionFailed:
+            continue
+
+
+def _build_writes(stores: Stores, request: RequestRow, actor: Actor) -> list[SqlWrite[Any]]:
+    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    event = AuditEvent(
+        type="STATUS",
+        subtype=Status.CANCELLED,
+        actor=actor,
+        service=SERVICE,
+        tenant=request.tenant,
+        pagw_id=request.pagw_id,
+        resource_type="request",
+        resource_id=request.pagw_id,
+        details={"from": request.status},
+    )
+    update = RequestUpdate(completed_at=at)
+    message = StageMessage(
+        pagw_id=request.pagw_id,
+        tenant=request.tenant,
+        stage=Stage.subscription_handler,
+        occasion="cancelled",
+    )
+    return [
+        patterns.advance(request.pagw_id, request.status, Status.CANCELLED, Stage.done, at, update),
+        *build_audit_writes(stores, event),
+        patterns.tell_answered(request.pagw_id),
+        *build_client_delivery(stores, request, at, Ending(Status.CANCELLED)),
+        # Subscribers are notified too.
+        patterns.OUTBOX.enqueue(stores, request.pagw_id, QUEUES[Stage.subscription_handler], message),
+    ]
+
+
+def _build_conflict_error(request: RequestRow) -> FhirRefused:
+    wrong = (
+        f"The request is {request.status}, and its payer may already have it. To cancel it, $submit a Claim "
+        "that "
+        "names it in Claim.related, with certificationType 3."
+    )
+    return FhirRefused([build_error("conflict", wrong)], CONFLICT)

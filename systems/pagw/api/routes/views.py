@@ -1,0 +1,135 @@
+"""Views of the native API: a request's status and history, without patient data."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from pagw.domain.statuses import Stage, Status
+from pagw.model.entities import AuditRow, DeliveryRow, RequestRow
+from pagw.workers.sync_wait import is_answered
+
+
+class View(BaseModel):
+    """Base of the views: camelCase field names in JSON."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
+
+
+class AcceptedView(View):
+    """The gateway accepted the request. Repeating it under the same key returns the same response."""
+
+    pagw_id: str
+    status: Status = Status.VALIDATED
+
+
+class AttachmentView(View):
+    name: str
+    content_type: str
+    sha256: str
+    bytes: int
+
+
+class RequestView(View):
+    """A request and its status."""
+
+    pagw_id: str
+    status: Status
+    stage: Stage | None = Field(description="The stage that processes the request next.")
+    kind: str = Field(description="submit, update or cancel")
+    replaces: str | None = Field(description="The request that this one updates or cancels.")
+    urgency: str = Field(description="standard or expedited")
+    payer_id: str | None
+    provider_npi: str | None
+    correlation_id: str | None
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    due_at: datetime = Field(description="The deadline of the payer's decision.")
+    decision: str | None
+    decided_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+    retry_count: int
+    has_response: bool = Field(description="Whether /response returns a response.")
+    attachments: list[AttachmentView]
+
+
+class RequestPage(View):
+    items: list[RequestView]
+    cursor: str | None = Field(
+        default=None, description="The cursor of the next page; null on the last page."
+    )
+
+
+class AuditView(View):
+    """An audit event of a request."""
+
+    event_uuid: str
+    event_type: str
+    event_subtype: str | None
+    actor_type: str
+    actor_id: str | None
+    resource_type: str | None
+    resource_id: str | None
+    details: dict[str, Any] | None
+    timestamp: datetime
+    service_name: str
+    service_version: str
+
+
+class AuditTrail(View):
+    items: list[AuditView]
+    cursor: str | None = Field(
+        default=None, description="The cursor of the next page; null on the last page."
+    )
+
+
+class DeliveryView(View):
+    """A webhook delivery to a client."""
+
+    delivery_id: str
+    subscription_id: str | None
+    target: str
+    status: str
+    attempts: int
+    last_error: str | None
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+class Deliveries(View):
+    items: list[DeliveryView]
+
+
+class SessionView(View):
+    """A session, which replaces the token on reads."""
+
+    session: str = Field(
+        description="The value for the header `Authorization: Session …`, the same as in the cookie."
+    )
+    expires_in: int = Field(description="Seconds until the session expires, counted from its last use.")
+
+
+class CallbackTaken(View):
+    pagw_id: str
+
+
+def to_request_view(request: RequestRow) -> RequestView:
+    """Return the view of a request."""
+    attachments = [AttachmentView(**each) for each in request.metadata.get("attachments", [])]
+    fields = {name: value for name, value in request.model_dump().items() if name in RequestView.model_fields}
+    return RequestView(**fields, has_response=is_answered(request), attachments=attachments)
+
+
+def to_audit_trail(rows: tuple[AuditRow, ...], cursor: str | None) -> AuditTrail:
+    """Return a page of audit events."""
+    return AuditTrail(items=[AuditView.model_validate(row) for row in rows], cursor=cursor)
+
+
+def to_deliveries(rows: tuple[DeliveryRow, ...]) -> Deliveries:
+    """Return the view of a request's deliveries."""
+    return Deliveries(items=[DeliveryView.model_validate(row) for row in rows])

@@ -1,0 +1,185 @@
+"""Clients' FHIR subscriptions: create, verify by handshake, change, end.
+
+A subscription is a row and an object. The object, which has the client's own headers, is written before the
+row. The subscription becomes active when its server answers the handshake; otherwise its status is `error`
+with the reason, and the client may request it again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from holdfast import SqlWrite, UlidGenerator
+from holdfast.core.errors import NotFound, SecretMissing
+from pagw.domain.fhir.outcomes import FhirRefused, build_error
+from pagw.domain.fhir.responses.notifications import build_handshake
+from pagw.domain.fhir.subscriptions import (
+    SubscriptionRequest,
+    build_subscription_resource,
+    parse_subscription,
+)
+from pagw.domain.webhook_addresses import check_address
+from pagw.model import files, notices
+from pagw.model.audit import Actor, AuditEvent, build_audit_writes
+from pagw.model.entities import SubscriptionRow
+from pagw.workers.webhook_sender import Webhook, WebhookSender, get_now, parse_headers
+
+SERVICE: Final = "passubscriptionhandler"
+# Per tenant, without those that are off.
+LIVE_MAX: Final = 100
+# The length of the column.
+ERROR_CHARS_MAX: Final = 500
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Subscriptions:
+    """Manages the subscriptions of all tenants."""
+
+    sender: WebhookSender
+
+    async def subscribe(self, tenant: str, resource: dict[str, Any], actor: Actor) -> dict[str, Any]:
+        """Create a subscription, try its handshake and return it. Raise `FhirRefused` or `TargetRefused`."""
+        subscription = parse_subscription(resource)
+        settings = self.sender.settings
+        endpoint = check_address(subscription.endpoint, allow_private=settings.private_targets)
+        stores, at = self.sender.stores, get_now(self.sender.stores)
+        row = SubscriptionRow(
+            subscription_id=f"sub-{UlidGenerator(stores.clock).new().lower()}",
+            tenant=tenant,
+            status="requested",
+            endpoint=endpoint,
+            organization=subscription.organization,
+            content=subscription.content,
+            secret_name=None,
+            created_at=at,
+            updated_at=at,
+            ends_at=subscription.end,
+            events=0,
+            error=None,
+        )
+        await self._check_limit(tenant)
+        row = await self._try_handshake(row, subscription)
+        body = subscription.model_dump_json().encode()
+        await stores.run(files.keep_subscription(body, tenant, row.subscription_id))
+        await stores.transact(
+            notices.create_subscription(row), *self._build_audit_writes(row, actor, "created")
+        )
+        return self._build_resource(row, subscription)
+
+    async def _check_limit(self, tenant: str) -> None:
+        """Refuse a subscription beyond LIVE_MAX: every decision is matched against each of them."""
+        live = await self.sender.stores.run(notices.live_subscriptions(tenant))
+        if live is not None and live.count >= LIVE_MAX:
+            wrong = f"Too many subscriptions: the maximum is {LIVE_MAX}. End one that is not needed."
+            raise FhirRefused([build_error("business-rule", wrong, "Subscription")])
+
+    async def _try_handshake(
+        self, row: SubscriptionRow, subscription: SubscriptionRequest
+    ) -> SubscriptionRow:
+        """Send the handshake and return the row with the resulting status."""
+        try:
+            delivery = await self.sender.send(row.tenant, self._build_handshake(row, subscription))
+        except SecretMissing as missing:
+            log.error("Tenant %s cannot subscribe without a webhook secret: %s", row.tenant, missing.message)
+            problem = "The gateway has no secret to sign your webhooks. Ask its operator to set one."
+            raise FhirRefused([build_error("business-rule", problem, "Subscription.channel")]) from missing
+        is_active = delivery.outcome == "delivered"
+        status, reason = ("active", None) if is_active else ("error", delivery.detail[:ERROR_CHARS_MAX])
+        return row.model_copy(update={"status": status, "error": reason})
+
+    async def read(self, tenant: str, subscription_id: str) -> dict[str, Any]:
+        """Return a subscription as a FHIR resource. Raise `NotFound`."""
+        row = await self._get_row(tenant, subscription_id)
+        return self._build_resource(row, await self._load_request(row))
+
+    async def list_page(
+        self, tenant: str, *, after: tuple[datetime, str] | None, limit: int
+    ) -> tuple[list[dict[str, Any]], SubscriptionRow | None]:
+        """Return a page, oldest first, and its last row if more follow."""
+        at, id = after or (None, None)
+        found = notices.subscriptions_of(tenant, after=at, after_id=id, limit=limit + 1)
+        rows = await self.sender.stores.run(found)
+        resources = [self._build_resource(row, await self._load_request(row)) for row in rows[:limit]]
+        return resources, rows[limit - 1] if len(rows) > limit else None
+
+    async def change(
+        self, tenant: str, subscription_id: str, resource: dict[str, Any], actor: Actor
+    ) -> dict[str, Any]:
+        """Turn a subscription off, or on again with a handshake. All other elements are fixed: a different
+        subscription is a new one.
+        """
+        subscription, row = parse_subscription(resource), await self._get_row(tenant, subscription_id)
+        stored = await self._load_request(row)
+        # A read returns no headers, so an update of a read resource has none either.
+        same = {"status": stored.status, "headers": subscription.headers or stored.headers}
+        if subscription.model_copy(update=same) != stored:
+            wrong = "Only the status of a subscription can change. Otherwise, end it and create a new one."
+            raise FhirRefused([build_error("not-supported", wrong, "Subscription")])
+        if subscription.status == "off":
+            row = row.model_copy(update={"status": "off", "error": None})
+        else:
+            row = await self._try_handshake(row, stored)
+        at = get_now(self.sender.stores)
+        await self.sender.stores.transact(
+            notices.set_subscription(tenant, subscription_id, row.status, at, error=row.error),
+            *self._build_audit_writes(row, actor, "changed"),
+        )
+        return self._build_resource(row, stored)
+
+    async def end(self, tenant: str, subscription_id: str, actor: Actor) -> None:
+        """Turn a subscription off. Raise `NotFound`."""
+        row = await self._get_row(tenant, subscription_id)
+        await self.sender.stores.transact(
+            notices.set_subscription(tenant, subscription_id, "off", get_now(self.sender.stores)),
+            *self._build_audit_writes(row, actor, "ended"),
+        )
+
+    async def get_row(self, tenant: str, subscription_id: str) -> SubscriptionRow:
+        """Return the row of a subscription. Raise `NotFound`."""
+        return await self._get_row(tenant, subscription_id)
+
+    async def _get_row(self, tenant: str, subscription_id: str) -> SubscriptionRow:
+        found = await self.sender.stores.run(notices.subscription(tenant, subscription_id))
+        if found is None:
+            raise NotFound("Subscription not found: this tenant has no subscription with this id.")
+        return found
+
+    async def _load_request(self, row: SubscriptionRow) -> SubscriptionRequest:
+        stored = await self.sender.stores.run(files.kept_subscription(row.tenant, row.subscription_id))
+        return SubscriptionRequest.model_validate_json(stored.body)
+
+    def _build_resource(self, row: SubscriptionRow, subscription: SubscriptionRequest) -> dict[str, Any]:
+        return build_subscription_resource(
+            subscription, id=row.subscription_id, status=row.status, error=row.error
+        )
+
+    def _build_handshake(self, row: SubscriptionRow, subscription: SubscriptionRequest) -> Webhook:
+        id = f"handshake-{row.subscription_id}"
+        url = f"{self.sender.settings.public_url}/fhir/Subscription/{row.subscription_id}"
+        body = json.dumps(
+            build_handshake(subscription_url=url, at=row.created_at, id=id), sort_keys=True
+        ).encode()
+        return Webhook(id, subscription.endpoint, body, parse_headers(subscription.headers))
+
+    def _build_audit_writes(
+        self, row: SubscriptionRow, actor: Actor, subtype: str
+    ) -> tuple[SqlWrite[Any], ...]:
+        return build_audit_writes(
+            self.sender.stores,
+            AuditEvent(
+                type="SUBSCRIPTION",
+                subtype=subtype,
+                actor=actor,
+                service=SERVICE,
+                tenant=row.tenant,
+                resource_type="Subscription",
+                resource_id=row.subscription_id,
+                details={"status": row.status},
+            ),
+        )

@@ -1,0 +1,1 @@
+"""Demonstration: sandboxes of external services, sample data and the story."""

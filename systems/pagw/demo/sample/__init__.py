@@ -1,0 +1,1 @@
+"""Sample data: synthetic PAS bundles and their loader."""

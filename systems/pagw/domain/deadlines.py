@@ -1,0 +1,17 @@
+"""Deadlines of payers' decisions (CMS-0057-F, from 2026): 72 hours for expedited, 7 calendar days for
+standard requests.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+EXPEDITED: Final = "expedited"
+STANDARD: Final = "standard"
+DECISION_LIMITS: Final = {EXPEDITED: timedelta(hours=72), STANDARD: timedelta(days=7)}
+
+
+def compute_due_at(received: datetime, urgency: str) -> datetime:
+    """Return the time by which the payer must have decided."""
+    return received + DECISION_LIMITS[urgency]

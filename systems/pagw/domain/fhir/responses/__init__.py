@@ -1,0 +1,1 @@
+"""FHIR resources that the gateway builds: response Bundles, notifications and the CapabilityStatement."""

@@ -1,0 +1,175 @@
+"""Subscription notifications: history Bundles that open with the subscription's status (R5 backport).
+
+An event notification carries the whole PAS response as its focus. The caller chooses the notification's id
+and keeps it for every attempt, so that the receiver recognizes repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from pagw.domain.fhir.outcomes import Issue, build_error
+from pagw.domain.fhir.references import Graph, get_objects
+from pagw.domain.fhir.rules.pas_rules import check_response
+from pagw.domain.fhir.rules.structure import check_structure
+from pagw.domain.fhir.urls import BACKPORT_NOTIFICATION, BACKPORT_STATUS, TOPIC
+
+_NAMESPACE: Final = UUID("5d8f3f2e-9c0e-4a5b-8f4b-2f6d1d3b7c10")
+_REQUIRED_PARAMETERS: Final = ("subscription", "type")
+_EVENT_TYPE: Final = "event-notification"
+
+
+def build_notification(
+    answer: Mapping[str, Any], *, subscription_url: str, event_number: int, at: datetime, id: str
+) -> dict[str, Any]:
+    """Build an event notification. `answer` is the response Bundle; `event_number` counts the subscription's
+    events from 1.
+    """
+    address = f"urn:uuid:{answer['id']}"
+    event = [
+        {"name": "event-number", "valueString": str(event_number)},
+        {"name": "timestamp", "valueInstant": at.isoformat()},
+        {"name": "focus", "valueReference": {"reference": address}},
+    ]
+    parameters = [
+        *_build_status(subscription_url, "active", _EVENT_TYPE, event_number),
+        {"name": "notification-event", "part": event},
+    ]
+    focus = {
+        "fullUrl": address,
+        "resource": answer,
+        "request": {"method": "POST", "url": "Bundle"},
+        "response": {"status": "201"},
+    }
+    return _build_bundle(parameters, subscription_url, at, id, [focus])
+
+
+def build_handshake(*, subscription_url: str, at: datetime, id: str) -> dict[str, Any]:
+    """Build the handshake, sent once to test the endpoint before the subscription becomes active."""
+    return _build_bundle(
+        _build_status(subscription_url, "requested", "handshake", 0), subscription_url, at, id
+    )
+
+
+def build_heartbeat(*, subscription_url: str, events: int, at: datetime, id: str) -> dict[str, Any]:
+    """Build a heartbeat. `events` is the number of events since the subscription started."""
+    return _build_bundle(
+        _build_status(subscription_url, "active", "heartbeat", events), subscription_url, at, id
+    )
+
+
+def build_status_response(
+    *, subscription_url: str, status: str, events: int, at: datetime, id: str
+) -> dict[str, Any]:
+    """Build the response to `Subscription/{id}/$status`."""
+    parameters = _build_status(subscription_url, status, "query-status", events)
+    entry = {"fullUrl": f"urn:uuid:{_build_status_id(id)}", "resource": _build_parameters(parameters, id)}
+    entry["search"] = {"mode": "match"}
+    return {
+        "resourceType": "Bundle",
+        "id": id,
+        "type": "searchset",
+        "timestamp": at.isoformat(),
+        "total": 1,
+        "entry": [entry],
+    }
+
+
+def check_notification(bundle: Mapping[str, Any]) -> list[Issue]:
+    """Return what makes a Bundle an invalid full-resource notification.
+
+    The response may be inside as one Bundle or entry by entry.
+    """
+    issues = check_structure(bundle, "Bundle")
+    if issues:
+        return issues
+    if bundle.get("type") != "history" or not bundle.get("timestamp"):
+        issues.append(build_error("invalid", "Bundle: expected type `history` and a timestamp.", "Bundle"))
+    graph = Graph.from_bundle(bundle)
+    first = graph.get_first()
+    if first is None or first.kind != "Parameters":
+        return [
+            *issues,
+            build_error(
+                "invariant",
+                "Bundle.entry[0]: expected the subscription status (Parameters).",
+                "Bundle.entry[0]",
+            ),
+        ]
+    parameters = {each.get("name"): each for each in get_objects(first.resource, "parameter")}
+    missing = [name for name in _REQUIRED_PARAMETERS if name not in parameters]
+    if missing:
+        issues.append(
+            build_error("required", f"{first.path}.parameter: {', '.join(missing)} is missing.", first.path)
+        )
+    if parameters.get("type", {}).get("valueCode") == _EVENT_TYPE:
+        issues += _check_event(graph, parameters.get("notification-event", {}))
+    return issues
+
+
+def _build_status(subscription_url: str, status: str, kind: str, events: int) -> list[dict[str, Any]]:
+    return [
+        {"name": "subscription", "valueReference": {"reference": subscription_url}},
+        {"name": "topic", "valueCanonical": TOPIC},
+        {"name": "status", "valueCode": status},
+        {"name": "type", "valueCode": kind},
+        {"name": "events-since-subscription-start", "valueString": str(events)},
+    ]
+
+
+def _build_parameters(parameters: Sequence[Mapping[str, Any]], id: str) -> dict[str, Any]:
+    meta = {"profile": [BACKPORT_STATUS]}
+    return {
+        "resourceType": "Parameters",
+        "id": _build_status_id(id),
+        "meta": meta,
+        "parameter": list(parameters),
+    }
+
+
+def _build_status_id(id: str) -> str:
+    return str(uuid5(_NAMESPACE, id))
+
+
+def _build_bundle(
+    parameters: Sequence[Mapping[str, Any]],
+    subscription_url: str,
+    at: datetime,
+    id: str,
+    further: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    status = {
+        "fullUrl": f"urn:uuid:{_build_status_id(id)}",
+        "resource": _build_parameters(parameters, id),
+        "request": {"method": "GET", "url": f"{subscription_url}/$status"},
+        "response": {"status": "200"},
+    }
+    return {
+        "resourceType": "Bundle",
+        "id": id,
+        "meta": {"profile": [BACKPORT_NOTIFICATION]},
+        "type": "history",
+        "timestamp": at.isoformat(),
+        "entry": [status, *further],
+    }
+
+
+def _check_event(graph: Graph, event: Mapping[str, Any]) -> list[Issue]:
+    parts = {each.get("name"): each for each in get_objects(event, "part")}
+    path = "Bundle.entry[0].resource.parameter"
+    focus = graph.resolve(parts.get("focus", {}).get("valueReference"), graph.entries[0])
+    if not {"event-number", "timestamp", "focus"} <= parts.keys():
+        return [build_error("required", f"{path}: an event needs a number, a timestamp and a focus.", path)]
+    if focus is None:
+        return [build_error("not-found", f"{path}: the focus of the event is not in the Bundle.", path)]
+    if focus[1].kind == "Bundle":
+        return check_response(focus[0])
+    if focus[1].kind != "ClaimResponse":
+        return [build_error("invalid", f"{path}: expected a PAS response as the focus.", path)]
+    entries = [
+        {"fullUrl": each.full_url, "resource": each.resource} for each in graph.find_reachable(focus[1])
+    ]
+    return check_response({"resourceType": "Bundle", "type": "collection", "entry": entries})

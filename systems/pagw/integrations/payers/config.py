@@ -1,0 +1,112 @@
+"""A payer's configuration: a checked row of `payer_config`.
+
+It names secrets and contains none (PG-56). Addresses are HTTPS, except on this machine (a sandbox), because
+requests hold patient data.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from holdfast.core.errors import SettingsError
+from holdfast.web.external_addresses import validate_address
+
+ANSWER_S: Final = 10.0
+MAX_ANSWER_S: Final = 120.0
+TOKEN_PATH: Final = "/oauth/token"
+_PAYER_ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}"
+_SECRET_NAME: Final = re.compile(r"[a-z][a-z0-9]*([_/-][a-z0-9]+)*")
+# Secrets Manager adds six characters of its own to the name.
+_SECRET_ARN: Final = re.compile(r"arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:(.+)-[A-Za-z0-9]{6}")
+
+
+class AuthType(StrEnum):
+    """The gateway's authentication at a payer. `mtls` is reserved and not supported: it needs a client
+    certificate.
+    """
+
+    oauth2 = "oauth2"
+    api_key = "api_key"
+    none = "none"
+    mtls = "mtls"
+
+
+class FormatName(StrEnum):
+    """The message format of a payer."""
+
+    json = "json"
+    x12_278 = "x12-278"
+
+
+def _check_secret_reference(value: str) -> str:
+    """Return a valid reference of a secret. Refuses other texts, so that no secret itself is stored here."""
+    if not _SECRET_NAME.fullmatch(_parse_secret_name(value)):
+        raise ValueError("expected the ARN or the name of a secret (words joined by '_', '-' or '/')")
+    return value
+
+
+def _parse_secret_name(reference: str) -> str:
+    arn = _SECRET_ARN.fullmatch(reference)
+    return arn[1] if arn else reference
+
+
+# The lengths of the columns.
+Address = Annotated[str, Field(max_length=500), AfterValidator(validate_address)]
+SecretReference = Annotated[str, Field(max_length=500), AfterValidator(_check_secret_reference)]
+
+
+class PayerConfig(BaseModel):
+    """One payer. `credentials_arn` and `callback_secret` refer to secrets by ARN or name.
+
+    For an OAuth payer with a `client_id`, the secret is the client secret itself; without one, it is JSON
+    with both.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    payer_id: str = Field(pattern=f"^{_PAYER_ID}$")
+    name: str = Field(min_length=1, max_length=255)
+    api_endpoint: Address
+    auth_type: AuthType = AuthType.oauth2
+    credentials_arn: SecretReference | None = None
+    format: FormatName = FormatName.json
+    client_id: str | None = Field(default=None, min_length=1, max_length=100)
+    callback_secret: SecretReference | None = None
+    token_url: Address | None = None
+    scope: str | None = Field(default=None, min_length=1, max_length=1000)
+    answer_s: float = Field(default=ANSWER_S, gt=0, le=MAX_ANSWER_S)
+
+    @model_validator(mode="after")
+    def _check_credentials(self) -> Self:
+        if self.auth_type in (AuthType.oauth2, AuthType.api_key) and self.credentials_arn is None:
+            raise ValueError(f"{self.auth_type} needs credentials: set credentials_arn to their secret")
+        return self
+
+    @property
+    def token_address(self) -> str:
+        """Return the URL of the token endpoint."""
+        return self.token_url or self.api_endpoint + TOKEN_PATH
+
+    @property
+    def credentials_name(self) -> str:
+        """Return the name of the credentials' secret; empty if there is none."""
+        return _parse_secret_name(self.credentials_arn or "")
+
+    @property
+    def callback_secret_name(self) -> str:
+        """Return the name of the callbacks' secret; empty if there is none."""
+        return _parse_secret_name(self.callback_secret or "")
+
+
+def parse_payer_config(row: dict[str, Any]) -> PayerConfig:
+    """Return the configuration in a row. Raise `SettingsError` with the column, never with its value."""
+    try:
+        return PayerConfig.model_validate({name: value for name, value in row.items() if value is not None})
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False, include_context=False)
+        text = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the row'}: {each['msg']}" for each in faults)
+        raise SettingsError(f"Invalid payer configuration: {text}. Fix payer_config.") from None

@@ -1,0 +1,1 @@
+"""The gateway's data: entities, rows, queues, buckets and cache entries, with their access patterns."""

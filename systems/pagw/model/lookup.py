@@ -1,0 +1,53 @@
+"""Lookup of requests by values that must not be stored: member id, claim identifier, authorization number.
+
+Rows hold a keyed hash of the value (HMAC-SHA256 with a secret key, over tenant, kind and value). A reader of
+the database can neither recover a member id nor see whether two tenants know the same member.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import Secrets, SqlChange, open_secrets
+from pagw.model import patterns
+
+KEY_SECRET: Final = "pagw/lookup-key"
+
+MEMBER: Final = "member"
+CLAIM: Final = "claim"
+AUTHORIZATION: Final = "authorization"
+
+
+@dataclass(frozen=True)
+class RequestLookup:
+    """Computes the lookup hashes. One per process. The key is never rotated: a new key would not find earlier
+    requests.
+    """
+
+    secrets: Secrets
+
+    @classmethod
+    def open(cls) -> RequestLookup:
+        return cls(open_secrets())
+
+    def hash(self, tenant: str, kind: str, value: str) -> str:
+        """Return the keyed hash of a value of this kind, as hex."""
+        key = self.secrets.get(KEY_SECRET).current.encode()
+        text = "\x1f".join((tenant, kind, value.strip())).encode()
+        return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+    def build_writes(self, tenant: str, pagw_id: str, **values: str | None) -> list[SqlChange]:
+        """Return the writes that make a request findable by each value that is not None."""
+        return [
+            patterns.make_findable(tenant, kind, self.hash(tenant, kind, value), pagw_id)
+            for kind, value in values.items()
+            if value
+        ]
+
+
+def format_claim_identifier(system: str | None, value: str) -> str:
+    """Return the text to hash for a claim identifier: the same value in two systems is two identifiers."""
+    return f"{system or ''}|{value.strip()}"

@@ -1,0 +1,81 @@
+"""Cached reads of providers, payers and payers' access tokens.
+
+A lost cache costs a query or a new token. Absences are cached for half a minute, so that many requests for an
+unknown payer do not reach the database.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import httpx2
+
+from holdfast import Pattern, Rate, Secrets, Stores
+from holdfast.guarantees import ReadThrough
+from pagw.integrations.payers.client import PayerClient
+from pagw.integrations.payers.config import AuthType, PayerConfig, parse_payer_config
+from pagw.integrations.payers.oauth import AccessToken, fetch_token, get_api_key
+from pagw.model import entities, patterns
+from pagw.model.entities import PayerRow, Provider
+
+PER_STAGE: Final = Rate(per="stage of a request")
+
+PROVIDERS: Final = ReadThrough(entities.providers, "CP", rate=PER_STAGE, example={"npi": "1234567893"})
+PAYERS: Final = ReadThrough(entities.payers, "CY", rate=PER_STAGE, example={"payer_id": "sandbox-payer"})
+TOKENS: Final = ReadThrough(
+    entities.tokens,
+    "CT",
+    rate=Rate(per="request"),
+    example={"payer_id": "sandbox-payer"},
+    lifetime=lambda token, now: token.get_usable_s(now),
+    absent_s=0.0,
+)
+
+# A component that reads the registries needs these reads of rows and this use of the cache.
+REGISTRY_READS: Final[tuple[Pattern[..., Any], ...]] = (
+    patterns.provider,
+    patterns.payer,
+    *PROVIDERS.reads,
+    *PAYERS.reads,
+)
+REGISTRY_WRITES: Final[tuple[Pattern[..., Any], ...]] = (*PROVIDERS.writes, *PAYERS.writes)
+
+
+async def get_provider(stores: Stores, npi: str) -> Provider | None:
+    """Return the provider with this NPI, or None."""
+    return await PROVIDERS.get(stores, lambda: stores.run(patterns.provider(npi)), npi=npi)
+
+
+async def get_payer(stores: Stores, payer_id: str) -> PayerRow | None:
+    """Return the payer with this id, or None."""
+    return await PAYERS.get(stores, lambda: stores.run(patterns.payer(payer_id)), payer_id=payer_id)
+
+
+def build_payer_client(
+    stores: Stores, http: httpx2.AsyncClient, row: PayerRow, secrets: Secrets
+) -> PayerClient:
+    """Return a client of the payer. All processes share its access token through the cache."""
+    config = parse_payer_config(row.model_dump())
+
+    async def token() -> str:
+        secret = secrets.get(config.credentials_name)
+        if config.auth_type is AuthType.api_key:
+            return get_api_key(config, secret)
+        return (await _get_token(stores, http, config, secrets)).access_token
+
+    async def forget(refused: str) -> None:
+        known = await _get_token(stores, http, config, secrets)
+        if known.access_token == refused:
+            await TOKENS.invalidate(stores, known, payer_id=config.payer_id)
+
+    return PayerClient(http, config, token, forget, stores.clock)
+
+
+async def _get_token(
+    stores: Stores, http: httpx2.AsyncClient, config: PayerConfig, secrets: Secrets
+) -> AccessToken:
+    async def load() -> AccessToken:
+        return await fetch_token(http, config, secrets.get(config.credentials_name), clock=stores.clock)
+
+    found = await TOKENS.get(stores, load, payer_id=config.payer_id)
+    return found if found is not None else await load()

@@ -1,0 +1,1 @@
+"""Operators' functions: monitoring, replay, legal holds, registry, retention, erasure, annual report."""

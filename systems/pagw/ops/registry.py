@@ -1,0 +1,108 @@
+"""Registration of providers and payers by an operator: checked, written, audited and evicted from the cache.
+
+Without the eviction, processes would use the old entry for five minutes. The payer's token is evicted too,
+because its credentials may have changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast import Pattern, Rate, SqlRows, Stores, pattern
+from holdfast.core.errors import InvalidRequest
+from pagw.domain.fhir.npi import is_npi
+from pagw.integrations.payers.config import parse_payer_config
+from pagw.model import patterns
+from pagw.model.audit import Actor, AuditEvent, build_audit_writes
+from pagw.model.entities import PayerRow, Provider, pagw
+from pagw.model.registries import PAYERS, PROVIDERS, TOKENS
+
+SERVICE: Final = "operator"
+PAGE_SIZE: Final = 1000
+NAME_CHARS_MAX: Final = 255
+TYPE_CHARS_MAX: Final = 50
+PER_OPERATOR_QUERY: Final = Rate(per="look of an operator")
+
+
+@pattern("M30", "Registered providers", rate=PER_OPERATOR_QUERY, example=())
+def providers(after: str = "", limit: int = PAGE_SIZE) -> SqlRows[Provider]:
+    return pagw.rows(
+        Provider,
+        "SELECT {columns} FROM pagw.provider_registry WHERE npi > %(after)s ORDER BY npi LIMIT %(limit)s",
+        after=after,
+        limit=limit,
+    )
+
+
+@pattern("M31", "Registered payers", rate=PER_OPERATOR_QUERY, example=())
+def payers(after: str = "", limit: int = PAGE_SIZE) -> SqlRows[PayerRow]:
+    return pagw.rows(
+        PayerRow,
+        "SELECT {columns} FROM pagw.payer_config WHERE payer_id > %(after)s ORDER BY payer_id LIMIT "
+        "%(limit)s",
+        after=after,
+        limit=limit,
+    )
+
+
+READS: Final = (providers, payers)
+WRITES: Final[tuple[Pattern[..., Any], ...]] = (
+    patterns.put_provider,
+    patterns.put_payer,
+    *PROVIDERS.writes,
+    *PAYERS.writes,
+    *TOKENS.writes,
+)
+
+
+async def register_provider(stores: Stores, provider: Provider, actor: Actor) -> Provider:
+    """Register or update a provider. Raise `InvalidRequest` for an invalid NPI, name or type."""
+    if not is_npi(provider.npi):
+        raise InvalidRequest(
+            f"Invalid NPI {provider.npi!r}: expected ten digits, the last of which is a check digit. "
+            "Look for a wrong or swapped digit."
+        )
+    if not 0 < len(provider.name) <= NAME_CHARS_MAX or len(provider.type or "") > TYPE_CHARS_MAX:
+        raise InvalidRequest(
+            f"Invalid provider: expected a name of 1 to {NAME_CHARS_MAX} and a type of at most "
+            f"{TYPE_CHARS_MAX} "
+            "characters."
+        )
+    await stores.transact(
+        patterns.put_provider(provider),
+        *build_audit_writes(stores, _build_event("provider", provider.npi, actor)),
+    )
+    await PROVIDERS.invalidate(stores, npi=provider.npi)
+    return provider
+
+
+async def register_payer(stores: Stores, payer: PayerRow, actor: Actor) -> PayerRow:
+    """Register or update a payer. Raise `SettingsError` with the name of an invalid column."""
+    parse_payer_config(payer.model_dump())
+    await stores.transact(
+        patterns.put_payer(payer), *build_audit_writes(stores, _build_event("payer", payer.payer_id, actor))
+    )
+    await PAYERS.invalidate(stores, payer_id=payer.payer_id)
+    await TOKENS.invalidate(stores, payer_id=payer.payer_id)
+    return payer
+
+
+def get_required_secrets(payer: PayerRow) -> dict[str, str]:
+    """Return the names of the secrets that a payer needs, each with its purpose."""
+    config = parse_payer_config(payer.model_dump())
+    wanted: dict[str, Any] = {
+        config.credentials_name: f"credentials at {payer.payer_id}",
+        config.callback_secret_name: f"signature of callbacks from {payer.payer_id}",
+    }
+    return {name: purpose for name, purpose in wanted.items() if name}
+
+
+def _build_event(kind: str, id: str, actor: Actor) -> AuditEvent:
+    return AuditEvent(
+        type="REGISTRY",
+        subtype="put",
+        actor=actor,
+        service=SERVICE,
+        resource_type=kind,
+        resource_id=id,
+    )

@@ -1,0 +1,1 @@
+"""Processing of requests: intake, stages, payers' callbacks, webhooks, polling, sweeper and schedules."""

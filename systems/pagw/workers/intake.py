@@ -1,0 +1,341 @@
+"""The intake of requests: orchestrator, parser and business validator, synchronously in the client's call.
+
+    known key? → the bundle parsed and checked → key claimed → the bundle as an object, create-only → tracker,
+    lookups, inbox, audit and the message to the first stage in one SQL transaction → key completed
+
+A refused request leaves only an audit event. The request id is minted before the key is claimed and is part
+of the claim: after a crash, a retry continues with the same id, finds the same objects under the same keys,
+and does not repeat a committed transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from holdfast import Stores, UlidGenerator
+from holdfast.core.correlation import get_correlation_id
+from holdfast.core.errors import IdempotencyMismatch, InProgress
+from holdfast.guarantees import Claim, Completion, OnceStatus, fingerprint
+from pagw.domain.attachments import extract_attachments
+from pagw.domain.deadlines import compute_due_at
+from pagw.domain.fhir.claims import ParsedClaim, parse_claim
+from pagw.domain.fhir.outcomes import BAD_REQUEST, FhirRefused, build_error, refuse_errors
+from pagw.domain.fhir.parser import parse_bundle
+from pagw.domain.fhir.rules.pas_rules import check_request
+from pagw.domain.fhir.rules.structure import load_models
+from pagw.domain.statuses import Stage, Status
+from pagw.integrations.payers.formats import is_supported
+from pagw.model import files, patterns
+from pagw.model.audit import Actor, AuditEvent, build_audit_writes
+from pagw.model.entities import (
+    QUEUES,
+    IdempotencyRecord,
+    NewRequest,
+    StageMessage,
+    original_bundle,
+    requests_bucket,
+)
+from pagw.model.lookup import RequestLookup
+from pagw.model.registries import get_payer, get_provider
+from pagw.settings import PagwSettings
+from pagw.workers.related_requests import RelatedRequests, format_identifier
+
+SERVICE: Final = "pasorchestrator"
+ACCEPTED: Final = 202
+# Larger bundles are checked in a thread, so that the event loop stays responsive.
+LARGE_BYTES: Final = 200_000
+# A claimed key is busy for some milliseconds only, so a retry need not wait for the lease.
+RETRY_AFTER_S: Final = 1.0
+# A shorter member id may occur in any key by chance.
+MEMBER_CHARS_MIN: Final = 6
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A client's bundle with its idempotency key. `key` is None if none was given or required."""
+
+    tenant: str
+    key: str | None
+    body: bytes = field(repr=False)
+    actor: Actor = field(default=Actor("system", SERVICE))
+    callback_url: str | None = None
+    # Without a key, use Bundle.identifier as the key (in PAS it identifies the transaction).
+    key_from_bundle: bool = False
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A tracked request. `replayed` is True if an earlier call had already submitted it."""
+
+    pagw_id: str
+    replayed: bool = False
+
+
+@dataclass(frozen=True)
+class CheckedBundle:
+    """A valid bundle, its claim, and the id of the request that it updates or cancels."""
+
+    bundle: Mapping[str, Any] = field(repr=False)
+    claim: ParsedClaim = field(repr=False)
+    related_pagw_id: str | None
+
+
+class Intake:
+    """Accepts submissions. One per process."""
+
+    def __init__(self, stores: Stores, settings: PagwSettings, lookup: RequestLookup) -> None:
+        self.stores, self.settings, self.lookup = stores, settings, lookup
+        self._ids = UlidGenerator(stores.clock)
+        self._related_requests = RelatedRequests(stores, lookup)
+        # One large bundle at a time, so that large ones do not starve the other calls.
+        self._large_bundles = asyncio.Semaphore(1)
+        # Load the models at startup, not in the first call.
+        load_models()
+
+    async def accept(self, submission: Submission) -> Accepted:
+        """Track the request, or find the one tracked earlier under the same key.
+
+        Raise `FhirRefused` for an invalid bundle, `InProgress` while another call with the same key is
+        running, `IdempotencyMismatch` for another bundle under the same key.
+        """
+        bundle = await self._run_off_loop(submission.body, lambda: self._parse(submission.body))
+        if submission.key is None and submission.key_from_bundle:
+            submission = replace(submission, key=_require_bundle_key(bundle))
+        sha256 = fingerprint(bundle)
+        if known := await self._find_earlier(submission, sha256):
+            return known
+        checked = await self._check(submission, bundle)
+        if submission.key is None or not self.settings.idempotency:
+            pagw_id, at = self._mint_id(), self._get_now()
+            await self._track(submission, checked, pagw_id, at)
+            return Accepted(pagw_id)
+        taken = await self._claim(self._build_record(submission, submission.key, sha256))
+        if isinstance(taken, Completion):
+            return Accepted(taken.record.pagw_id, replayed=True)
+        return await self._track_claimed(submission, checked, taken)
+
+    # --- repeated submissions -------------------------------------------------------------------------------
+
+    async def _find_earlier(self, submission: Submission, sha256: str) -> Accepted | None:
+        """Return the earlier result for a repeated key. It is not checked again, because the registries may
+        have changed.
+        """
+        if submission.key is None or not self.settings.idempotency:
+            return None
+        found = await self.stores.run(
+            patterns.submission(build_idempotency_key(submission.tenant, submission.key))
+        )
+        if (
+            found is None
+            or found.status is not OnceStatus.PROCESSED
+            or found.has_ended(self.stores.clock.now())
+        ):
+            return None
+        if found.payload_sha256 != sha256:
+            raise IdempotencyMismatch(
+                "The idempotency key was used before with another bundle. Use a new key for a new request."
+            )
+        return Accepted(found.pagw_id, replayed=True)
+
+    # --- parser and validator -------------------------------------------------------------------------------
+
+    def _parse(self, body: bytes) -> dict[str, Any]:
+        return parse_bundle(body, max_bytes=self.settings.bundle_bytes_max)
+
+    async def _check(self, submission: Submission, bundle: dict[str, Any]) -> CheckedBundle:
+        claim = await self._run_off_loop(submission.body, lambda: _validate(bundle))
+        _refuse_member_id(submission, claim)
+        payer = await get_payer(self.stores, claim.payer_id)
+        if payer is None:
+            raise FhirRefused(
+                [
+                    build_error(
+                        "not-found",
+                        "Unknown payer: the insurer is not registered with this gateway.",
+                        "Claim.insurer",
+                    )
+                ]
+            )
+        if not is_supported(payer.format):
+            wrong = "The payer uses a message format that this gateway does not support yet."
+            raise FhirRefused([build_error("not-supported", wrong, "Claim.insurer")])
+        if await get_provider(self.stores, claim.provider_npi) is None:
+            raise FhirRefused(
+                [
+                    build_error(
+                        "not-found",
+                        "Unknown provider: the NPI is not registered with this gateway.",
+                        "Claim.provider",
+                    )
+                ]
+            )
+        former = (
+            None if claim.intent == "submit" else await self._related_requests.find(submission.tenant, claim)
+        )
+        return CheckedBundle(bundle, claim, former)
+
+    async def _run_off_loop(self, body: bytes, work: Any) -> Any:
+        if len(body) <= LARGE_BYTES:
+            return work()
+        async with self._large_bundles:
+            return await asyncio.to_thread(work)
+
+    # --- orchestrator ---------------------------------------------------------------------------------------
+
+    def _build_record(self, submission: Submission, key: str, sha256: str) -> IdempotencyRecord:
+        ends = self._get_now() + timedelta(hours=self.settings.idempotency_hours)
+        return IdempotencyRecord(
+            idempotency_key=build_idempotency_key(submission.tenant, key),
+            pagw_id=self._mint_id(),
+            payload_sha256=sha256,
+            expires_at=ends,
+        )
+
+    async def _claim(
+        self, record: IdempotencyRecord
+    ) -> Claim[IdempotencyRecord] | Completion[IdempotencyRecord]:
+        try:
+            return await patterns.SUBMISSIONS.claim(self.stores, record)
+        except InProgress as running:
+            raise InProgress(running.message, retry_after_s=RETRY_AFTER_S) from running
+
+    async def _track_claimed(
+        self, submission: Submission, checked: CheckedBundle, claim: Claim[IdempotencyRecord]
+    ) -> Accepted:
+        pagw_id = claim.record.pagw_id
+        created = claim.record.created_at or self._get_now()
+        async with claim.keep_renewed():
+            try:
+                await self._track(submission, checked, pagw_id, created)
+            except BaseException:
+                # Release the claim, so that a retry need not wait for the lease.
+                await asyncio.shield(claim.release())
+                raise
+            await claim.complete(result={"pagwId": pagw_id}, status_code=ACCEPTED)
+        return Accepted(pagw_id)
+
+    async def _track(
+        self, submission: Submission, checked: CheckedBundle, pagw_id: str, created: datetime
+    ) -> None:
+        """Store the bundle first, then the rows that point at it."""
+        await self.stores.run(files.keep_bundle(submission.body, created, pagw_id))
+        rows = self._build_rows(submission, checked, pagw_id, created)
+        if await patterns.INBOX.run_once(self.stores, SERVICE, pagw_id, *rows):
+            return
+        # An inbox row exists: an earlier attempt committed, or the sweeper holds the row for a moment.
+        if await self.stores.run(patterns.request(submission.tenant, pagw_id)) is None:
+            raise InProgress("This request is being cleaned up. Retry in a second.", retry_after_s=1.0)
+
+    def _build_rows(
+        self, submission: Submission, checked: CheckedBundle, pagw_id: str, created: datetime
+    ) -> list[Any]:
+        claim, tenant = checked.claim, submission.tenant
+        metadata: dict[str, Any] = {}
+        if submission.key is not None and self.settings.idempotency:
+            metadata["idempotencyKey"] = build_idempotency_key(tenant, submission.key)
+        if submission.callback_url is not None:
+            metadata["callbackUrl"] = submission.callback_url
+        identifier = claim.claim_identifier
+        message = StageMessage(pagw_id=pagw_id, tenant=tenant, stage=Stage.request_enricher)
+        return [
+            patterns.create_request(
+                NewRequest(
+                    pagw_id=pagw_id,
+                    tenant=tenant,
+                    correlation_id=get_correlation_id(),
+                    s3_bucket=requests_bucket.physical_name(self.stores.environment),
+                    s3_request_key=original_bundle.build_key(created_at=created, pagw_id=pagw_id),
+                    provider_npi=claim.provider_npi,
+                    payer_id=claim.payer_id,
+                    created_at=created,
+                    due_at=compute_due_at(created, claim.urgency),
+                    kind=claim.intent,
+                    replaces=checked.related_pagw_id,
+                    urgency=claim.urgency,
+                    metadata=metadata,
+                )
+            ),
+            *self.lookup.build_writes(
+                tenant,
+                pagw_id,
+                member=claim.member_id,
+                claim=None if identifier is None else format_identifier(identifier),
+            ),
+            *build_audit_writes(self.stores, self._build_event(submission, checked, pagw_id)),
+            patterns.OUTBOX.enqueue(self.stores, pagw_id, QUEUES[Stage.request_enricher], message),
+        ]
+
+    def _build_event(self, submission: Submission, checked: CheckedBundle, pagw_id: str) -> AuditEvent:
+        return AuditEvent(
+            type="STATUS",
+            subtype=Status.VALIDATED,
+            actor=submission.actor,
+            service=SERVICE,
+            tenant=submission.tenant,
+            pagw_id=pagw_id,
+            resource_type="request",
+            resource_id=pagw_id,
+            details={
+                "through": [Status.RECEIVED, Status.PARSED, Status.VALIDATED],
+                "kind": checked.claim.intent,
+                "payer": checked.claim.payer_id,
+                "bytes": len(submission.body),
+            },
+        )
+
+    def _mint_id(self) -> str:
+        return f"PAGW-{self._ids.new()}"
+
+    def _get_now(self) -> datetime:
+        return datetime.fromtimestamp(self.stores.clock.now(), UTC)
+
+
+def build_idempotency_key(tenant: str, key: str) -> str:
+    """Return `tenant:key`. Tenant names have no colon, so the result is unambiguous."""
+    return f"{tenant}:{key}"
+
+
+def derive_key(bundle: Mapping[str, Any]) -> str | None:
+    """Derive a key from Bundle.identifier, hashed because it may contain PHI. Return None without one."""
+    named = bundle.get("identifier")
+    if (
+        not isinstance(named, Mapping)
+        or not isinstance(named.get("value"), str)
+        or not named["value"].strip()
+    ):
+        return None
+    text = f"{named.get('system')}|{named['value']}"
+    return f"bundle:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _require_bundle_key(bundle: Mapping[str, Any]) -> str:
+    key = derive_key(bundle)
+    if key is None:
+        wrong = (
+            "Missing idempotency key: without it, a retry could submit the request twice. "
+            "Set X-Idempotency-Key or Bundle.identifier."
+        )
+        raise FhirRefused([build_error("required", wrong, "Bundle.identifier")], BAD_REQUEST)
+    return key
+
+
+def _refuse_member_id(submission: Submission, claim: ParsedClaim) -> None:
+    """Refuse a key or callback address that contains the member id: both are stored in rows, which must hold
+    no PHI.
+    """
+    stored = f"{submission.key or ''} {submission.callback_url or ''}".casefold()
+    if any(each.casefold() in stored for each in claim.member_ids if len(each) >= MEMBER_CHARS_MIN):
+        wrong = "X-Idempotency-Key or X-Callback-Url contains the member id. Remove it: it is PHI."
+        raise FhirRefused([build_error("value", wrong)])
+
+
+def _validate(bundle: dict[str, Any]) -> ParsedClaim:
+    """Check structure, PAS rules and attachments, and parse the claim. Errors quote no content."""
+    refuse_errors(check_request(bundle))
+    extract_attachments(bundle)
+    return parse_claim(bundle)

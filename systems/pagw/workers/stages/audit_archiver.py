@@ -1,0 +1,36 @@
+"""The audit archiver: writes each audit event to the audit bucket as its own object, under the document's key
+layout.
+"""
+
+from __future__ import annotations
+
+import json
+
+from holdfast import ReceivedMessage, Stores
+from holdfast.core.errors import AlreadyExists
+from pagw.model import files
+from pagw.model.audit import NO_REQUEST
+from pagw.model.entities import AuditMessage
+
+
+class AuditArchiver:
+    """Archives audit events."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+
+    async def handle(self, received: ReceivedMessage[AuditMessage]) -> None:
+        """Write one event. An event that is already archived is left as it is."""
+        message = received.message
+        try:
+            await self.stores.run(
+                files.keep_audit_event(
+                    json.dumps(message.event, sort_keys=True).encode(),
+                    message.timestamp,
+                    message.service_name,
+                    message.pagw_id or NO_REQUEST,
+                    message.event_uuid,
+                )
+            )
+        except AlreadyExists:
+            return

@@ -1,0 +1,310 @@
+"""The base of a stage: one message, one request, one transition, one transaction.
+
+    load the request → run the stage (objects, external services) → write status, inbox, audit and the
+    message to the next stage in one SQL transaction
+
+A stage writes objects before the transaction, create-only, so a repeated stage finds its own. If the request
+no longer has a status that the stage accepts, an earlier attempt has moved it on and the message is done. A
+permanent failure (`StageFailed`, or a payer's refusal) ends the request as FAILED and notifies those who
+wait. Any other error, such as a store that refuses a value, says nothing about the request: the queue
+redelivers the message and finally dead-letters it, while the request keeps its status and is reported as
+stuck.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Protocol
+
+from holdfast import Handler, ReceivedMessage, SqlWrite, Stores
+from holdfast.core.errors import (
+    ConditionFailed,
+    ExternalServiceRefused,
+    InvalidRequest,
+    RequestRefused,
+    RetryLater,
+)
+from pagw.domain.statuses import TERMINAL, Stage, Status
+from pagw.model import notices, patterns
+from pagw.model.audit import Actor, AuditEvent, build_audit_writes
+from pagw.model.entities import (
+    QUEUES,
+    DeliveryMessage,
+    RequestRow,
+    RequestUpdate,
+    StageMessage,
+    notifications,
+)
+
+log = logging.getLogger(__name__)
+
+
+class StageFailed(RequestRefused, label="StageFailed"):
+    """A permanent failure that ends the request. `code` and message are stored and shown: they contain no
+    PHI.
+    """
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """The result of a stage: the request's new status, its next stage and the writes."""
+
+    status: Status
+    next_stage: Stage
+    update: RequestUpdate = patterns.NO_UPDATE
+    details: Mapping[str, Any] = field(default_factory=dict)
+    # Further writes of the same transaction.
+    writes: Sequence[SqlWrite[Any]] = ()
+    # Distinguishes several messages to the same stage.
+    occasion: str = "1"
+    # Writes that notify the client. If they are invalid, the transition commits without them.
+    client_writes: Sequence[SqlWrite[Any]] = ()
+
+
+class BaseStage(ABC):
+    """One stage. Subclasses declare the statuses that they accept, and implement `run`."""
+
+    stage: ClassVar[Stage]
+    accepted_statuses: ClassVar[tuple[Status, ...]]
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+
+    @abstractmethod
+    async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
+        """Do the stage's work and return its result, or None if there is nothing to write."""
+
+    async def handle(self, received: ReceivedMessage[StageMessage]) -> None:
+        """Run the stage for one message, and end the request if the stage fails permanently."""
+        message = received.message
+        request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
+        if request is None:
+            log.error(
+                "%s ignores a message: the request %s is not tracked.", self.stage.service, message.pagw_id
+            )
+            return
+        if request.status not in self.accepted_statuses:
+            log.info(
+                "%s skips %s with status %s: nothing to do.",
+                self.stage.service,
+                message.pagw_id,
+                request.status,
+            )
+            return
+        try:
+            await self._run_and_write(request, message)
+        except (StageFailed, ExternalServiceRefused) as error:
+            if request.status in TERMINAL:
+                raise
+            await self._fail(request, message, error)
+
+    # --- transaction ----------------------------------------------------------------------------------------
+
+    async def _run_and_write(self, request: RequestRow, message: StageMessage) -> None:
+        step = await self.run(request, message)
+        if step is not None:
+            await self.write_result(request, message, step)
+
+    async def write_result(self, request: RequestRow, message: StageMessage, result: StageResult) -> None:
+        """Commit the result. If another attempt committed first, discard all of this one."""
+        try:
+            await self._commit(self.build_writes(request, message, result), result.client_writes)
+        except ConditionFailed as refused:
+            await self.handle_conflict(request, message, refused)
+
+    async def _commit(self, writes: list[SqlWrite[Any]], client_writes: Sequence[SqlWrite[Any]]) -> None:
+        try:
+            await self.stores.transact(*writes, *client_writes)
+        except InvalidRequest as refused:
+            if not client_writes:
+                raise
+            log.error("%s continues without notifying the client: %s", self.stage.service, refused)
+            await self.stores.transact(*writes)
+
+    async def handle_conflict(
+        self, request: RequestRow, message: StageMessage, refused: ConditionFailed
+    ) -> None:
+        """Return if another attempt wrote this result. Otherwise another request was in the way, such as one
+        that this request cancels: raise `RetryLater`, so that the stage runs again.
+        """
+        now = await self.stores.run(patterns.request_in_hand(request.tenant, request.pagw_id))
+        is_open = now is not None and now.status is request.status
+        if is_open and not await patterns.INBOX.is_taken(self.stores, self.stage.service, message.id):
+            raise RetryLater(
+                f"The status of {request.pagw_id} is unchanged. Retry.", retry_after_s=0.1
+            ) from refused
+        log.info("Another %s already processed %s.", self.stage.service, message.pagw_id)
+
+    def build_writes(
+        self, request: RequestRow, message: StageMessage, result: StageResult
+    ) -> list[SqlWrite[Any]]:
+        """Return all writes of a result. A stage that reads inside its transaction runs them itself."""
+        at = self.get_now()
+        moved = (
+            patterns.note(request.pagw_id, request.status, result.next_stage, at, result.update)
+            if result.status is request.status
+            else patterns.advance(
+                request.pagw_id, request.status, result.status, result.next_stage, at, result.update
+            )
+        )
+        return [
+            patterns.INBOX.take(self.stage.service, message.id, at),
+            moved,
+            *build_audit_writes(self.stores, self.build_event(request, result.status, result.details)),
+            *result.writes,
+            *self._build_next_message(request, result),
+        ]
+
+    def _build_next_message(self, request: RequestRow, result: StageResult) -> tuple[SqlWrite[Any], ...]:
+        if result.next_stage not in QUEUES:
+            return ()
+        return (self.build_stage_message(request, result.next_stage, result.occasion),)
+
+    def build_stage_message(self, request: RequestRow, stage: Stage, occasion: str = "1") -> SqlWrite[Any]:
+        """Return the outbox write of a message that passes a request to a stage."""
+        message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
+        return patterns.OUTBOX.enqueue(self.stores, request.pagw_id, QUEUES[stage], message)
+
+    def build_event(self, request: RequestRow, status: Status, details: Mapping[str, Any]) -> AuditEvent:
+        """Build the audit event of a transition."""
+        return AuditEvent(
+            # A stage that leaves the status as it is records no status change.
+            type="STATUS" if status is not request.status else "STEP",
+            subtype=status,
+            actor=Actor.service(self.stage.service),
+            service=self.stage.service,
+            tenant=request.tenant,
+            pagw_id=request.pagw_id,
+            resource_type="request",
+            resource_id=request.pagw_id,
+            details={"from": request.status, **details},
+        )
+
+    # --- failure --------------------------------------------------------------------------------------------
+
+    async def _fail(self, request: RequestRow, message: StageMessage, error: RequestRefused) -> None:
+        log.warning("%s failed at %s: %s", request.pagw_id, self.stage.service, error.code)
+        ending = Ending.from_error(request, error)
+        learnt = RequestUpdate(
+            error_code=ending.error_code,
+            error_message=ending.error_message,
+            completed_at=self.get_now(),
+            metadata={"failedAt": request.status, "failures": ending.failure_number},
+        )
+        # Subscribers are notified of each failure once, too.
+        to_subscribers = self.build_stage_message(
+            request, Stage.subscription_handler, f"failed-{ending.failure_number}"
+        )
+        step = StageResult(
+            Status.FAILED,
+            Stage.done,
+            learnt,
+            {"error": ending.error_code},
+            (patterns.tell_answered(request.pagw_id), to_subscribers),
+            client_writes=build_client_delivery(self.stores, request, self.get_now(), ending),
+        )
+        await self.write_result(request, message, step)
+
+    def get_now(self) -> datetime:
+        """Return the stores' current time in UTC."""
+        return datetime.fromtimestamp(self.stores.clock.now(), UTC)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a request as its client hears of it. It stays the same whatever happens to the request
+    later.
+    """
+
+    status: Status
+    decision: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    # Counts the request's failures from 1; 0 if it did not fail.
+    failure_number: int = 0
+
+    @classmethod
+    def from_error(cls, request: RequestRow, error: RequestRefused) -> Ending:
+        """Build the ending of a request that fails now with this error."""
+        number = int(request.metadata.get("failures", 0)) + 1
+        return cls(Status.FAILED, None, str(error.code)[:50], error.message[:500], number)
+
+    @classmethod
+    def from_failed_request(cls, request: RequestRow) -> Ending:
+        """Build the ending of a request that already has the status FAILED."""
+        number = int(request.metadata.get("failures", 1))
+        return cls(Status.FAILED, None, request.error_code, request.error_message, number)
+
+    def to_json(self, at: datetime) -> dict[str, Any]:
+        """Return the ending as stored in the delivery's row."""
+        if self.status is not Status.FAILED:
+            return {"status": self.status, "decision": self.decision}
+        return {
+            "status": self.status,
+            "error_code": self.error_code,
+            "error_message": self.error_message,
+            "at": at.isoformat(),
+        }
+
+    def format_id(self, name: str) -> str:
+        """Return the part of a delivery's id that distinguishes the endings of a request."""
+        return name if self.failure_number <= 1 else f"{name}-{self.failure_number}"
+
+
+def build_client_delivery(
+    stores: Stores, request: RequestRow, at: datetime, ending: Ending | None = None
+) -> list[SqlWrite[Any]]:
+    """Return the writes that notify the client of its request's end, if it named a callback URL.
+
+    A request that failed and was resumed notifies its client several times: of each failure, and of its end.
+    """
+    target = request.metadata.get("callbackUrl")
+    if not target:
+        return []
+    ending = ending or Ending(Status.COMPLETED, request.decision)
+    delivery_id = f"{request.pagw_id}#{ending.format_id('failed') if ending.failure_number else 'callback'}"
+    return [
+        notices.create_delivery(
+            delivery_id=delivery_id,
+            tenant=request.tenant,
+            pagw_id=request.pagw_id,
+            subscription_id=None,
+            target=str(target),
+            secret_name=None,
+            event_number=1,
+            told=ending.to_json(at),
+            at=at,
+        ),
+        build_delivery_message(stores, request, delivery_id),
+    ]
+
+
+def build_delivery_message(stores: Stores, request: RequestRow, delivery_id: str) -> SqlWrite[Any]:
+    """Return the outbox write of the message that starts a delivery."""
+    message = DeliveryMessage(delivery_id=delivery_id, pagw_id=request.pagw_id, tenant=request.tenant)
+    return patterns.OUTBOX.enqueue(stores, delivery_id, notifications, message)
+
+
+class MessageHandler(Protocol):
+    """A class whose instances handle the messages of a queue."""
+
+    def __init__(self, stores: Stores) -> None: ...
+
+    async def handle(self, received: ReceivedMessage[Any]) -> None: ...
+
+
+def build_handler_factory(
+    handler: type[MessageHandler],
+) -> Callable[[Stores], AbstractAsyncContextManager[Handler]]:
+    """Return a context manager factory that gives a consumer the class's handler."""
+
+    @asynccontextmanager
+    async def open_handler(stores: Stores) -> AsyncIterator[Handler]:
+        yield handler(stores).handle
+
+    return open_handler

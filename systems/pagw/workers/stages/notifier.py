@@ -1,0 +1,132 @@
+"""The notifier: attempts each delivery until the client's server accepts it, answers 410 Gone, or attempts
+run out.
+
+Delivery is at least once, with the same id on every attempt: a server that answered too late is called again
+and recognizes the id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from holdfast import Handler, ReceivedMessage, SqlWrite, open_secrets
+from holdfast.core.errors import RetryLater, SecretMissing, TargetRefused
+from holdfast.web.webhook_targets import Delivery, open_target_client
+from pagw.model import notices, patterns
+from pagw.model.audit import Actor, AuditEvent, build_audit_writes
+from pagw.model.entities import DeliveryMessage, DeliveryRow, notifications
+from pagw.settings import PagwSettings
+from pagw.workers.webhook_sender import WebhookSender, get_now, summarize_delivery
+
+SERVICE = "pasnotifier"
+# The pause before the next attempt while the tenant's secret is missing: an operator has to set it.
+SECRET_PAUSE_S = 60.0
+
+INACTIVE_REASON = "the subscription is no longer active"
+
+log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Delivers webhooks."""
+
+    def __init__(self, sender: WebhookSender) -> None:
+        self.sender, self.stores = sender, sender.stores
+
+    async def handle(self, received: ReceivedMessage[DeliveryMessage]) -> None:
+        """Make one attempt of a delivery and record its result."""
+        message = received.message
+        row = await self.stores.run(notices.delivery(message.tenant, message.delivery_id))
+        if row is None or row.status != "waiting":
+            return
+        request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
+        if request is None:
+            return
+        if not await self._is_subscribed(row):
+            await self._finish(
+                row, "given_up", Delivery("gone", None, INACTIVE_REASON), ends_subscription=False
+            )
+            return
+        is_last = received.receive_count >= (notifications.max_receives or 1)
+        try:
+            delivery = await self.sender.send(row.tenant, await self.sender.build_webhook(row, request))
+        except TargetRefused as refused:
+            delivery = Delivery("gone", None, f"not called: {refused.reason}")
+        except SecretMissing as error:
+            if is_last:
+                await self._finish(row, "given_up", Delivery("retry", None, "the tenant's secret is not set"))
+                return
+            raise RetryLater(error.message, retry_after_s=SECRET_PAUSE_S) from error
+        await self._record_attempt(row, delivery, is_last=is_last)
+
+    async def _is_subscribed(self, row: DeliveryRow) -> bool:
+        """Return whether the delivery still has an active subscription. After its end the client gets nothing
+        more, not even about earlier decisions, because they concern patients.
+        """
+        if row.subscription_id is None:
+            return True
+        found = await self.stores.run(notices.subscription(row.tenant, row.subscription_id))
+        if found is None or found.status != "active":
+            return False
+        return found.ends_at is None or found.ends_at > get_now(self.stores)
+
+    async def _record_attempt(self, row: DeliveryRow, delivery: Delivery, *, is_last: bool) -> None:
+        if delivery.outcome == "delivered":
+            await self._finish(row, "delivered", delivery)
+            return
+        if delivery.outcome == "gone" or is_last:
+            await self._finish(row, "given_up", delivery)
+            return
+        at = get_now(self.stores)
+        await self.stores.run(notices.note_delivery(row.delivery_id, "waiting", at, error=delivery.detail))
+        raise RetryLater(
+            f"The client did not accept {row.delivery_id}: {delivery.detail}.",
+            retry_after_s=delivery.retry_after_s,
+        )
+
+    async def _finish(
+        self, row: DeliveryRow, status: str, delivery: Delivery, *, ends_subscription: bool = True
+    ) -> None:
+        """Record the result with its audit event. A failed delivery sets its subscription to `off` or
+        `error`.
+        """
+        at = get_now(self.stores)
+        is_delivered = status == "delivered"
+        event = AuditEvent(
+            type="DELIVERY",
+            subtype=status,
+            actor=Actor.service(SERVICE),
+            service=SERVICE,
+            tenant=row.tenant,
+            pagw_id=row.pagw_id,
+            resource_type="delivery",
+            resource_id=row.delivery_id,
+            details=summarize_delivery(delivery),
+        )
+        writes: list[SqlWrite[Any]] = [
+            notices.note_delivery(
+                row.delivery_id,
+                status,
+                at,
+                delivered_at=at if is_delivered else None,
+                error=None if is_delivered else delivery.detail,
+            ),
+            *build_audit_writes(self.stores, event),
+        ]
+        if ends_subscription and not is_delivered and row.subscription_id is not None:
+            ended = "off" if delivery.outcome == "gone" else "error"
+            writes.append(
+                notices.set_subscription(row.tenant, row.subscription_id, ended, at, error=delivery.detail)
+            )
+        await self.stores.transact(*writes)
+
+
+@asynccontextmanager
+async def open_notifier(stores: Any) -> AsyncIterator[Handler]:
+    """Open the notifier's handler with its own HTTP client."""
+    settings = PagwSettings.load()
+    async with open_target_client(allow_private=settings.private_targets) as http:
+        yield Notifier(WebhookSender(stores, http, open_secrets(), settings)).handle

@@ -1,0 +1,151 @@
+"""passubscriptionhandler: completes a request. Stores the final response under its idempotency key, announces
+it to subscribers and sets COMPLETED.
+
+Completion does not depend on clients' servers: each delivery is its own row and message, attempted until it
+is accepted or given up (`notifier`).
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any, Final
+
+from holdfast import SqlWrite, Stores
+from holdfast.core.errors import ConditionFailed, InvalidRequest, ItemUnreadable
+from pagw.domain.statuses import Stage, Status
+from pagw.model import notices, patterns
+from pagw.model.entities import RequestRow, RequestUpdate, StageMessage, SubscriptionRow
+from pagw.settings import PagwSettings
+from pagw.workers.stages.base_stage import BaseStage, Ending, StageResult, build_delivery_message
+
+CANCELLED_OCCASION: Final = "cancelled"
+
+log = logging.getLogger(__name__)
+
+
+class SubscriptionUndeliverable(Exception):
+    """A subscription whose row is unreadable, or whose delivery the store refuses."""
+
+    def __init__(self, subscription_id: str) -> None:
+        super().__init__(subscription_id)
+        self.subscription_id = subscription_id
+
+
+class SubscriptionHandler(BaseStage):
+    """The stage that completes requests and announces them to subscribers."""
+
+    stage = Stage.subscription_handler
+    accepted_statuses = (Status.CALLBACK_SENT, Status.FAILED, Status.CANCELLED)
+
+    def __init__(self, stores: Stores, settings: PagwSettings | None = None) -> None:
+        super().__init__(stores)
+        self.settings = settings or PagwSettings.load()
+
+    async def run(self, request: RequestRow, message: StageMessage) -> None:
+        if not _is_current_ending(request, message):
+            return
+        await self._finish_submission(request)
+        while True:
+            try:
+                await self._complete(request, message)
+            except SubscriptionUndeliverable as undeliverable:
+                await self._disable(request, undeliverable)
+                continue
+            except ConditionFailed as refused:
+                await self.handle_conflict(request, message, refused)
+            return
+
+    async def _complete(self, request: RequestRow, message: StageMessage) -> None:
+        """Announce and complete the request in one transaction, which also numbers the events."""
+        at, count = self.get_now(), 0
+        # A failed or cancelled request has ended already: announce it and keep its status.
+        is_over = request.status in (Status.FAILED, Status.CANCELLED)
+        async with self.stores.sql_transaction() as sql:
+            for each in await sql.run(notices.subscribers(request.tenant, request.provider_npi or "", at)):
+                await self._announce(sql, request, each.subscription_id)
+                count += 1
+            step = StageResult(
+                request.status if is_over else Status.COMPLETED,
+                Stage.done,
+                patterns.NO_UPDATE if is_over else RequestUpdate(completed_at=at),
+                {"subscribers": count},
+            )
+            for write in self.build_writes(request, message, step):
+                await sql.run(write)
+
+    async def _announce(self, sql: Any, request: RequestRow, subscription_id: str) -> None:
+        try:
+            numbered = await sql.run(notices.count_event(subscription_id))
+            for write in self._build_delivery(request, numbered[0]):
+                await sql.run(write)
+        except (InvalidRequest, ItemUnreadable) as error:
+            raise SubscriptionUndeliverable(subscription_id) from error
+
+    async def _disable(self, request: RequestRow, undeliverable: SubscriptionUndeliverable) -> None:
+        """Set the subscription to `error`, so that it blocks neither the others nor the request."""
+        log.error(
+            "The subscription %s is disabled: its row or its delivery is invalid.",
+            undeliverable.subscription_id,
+        )
+        why = "the gateway could not create a delivery. Delete this subscription and create another"
+        await self.stores.run(
+            notices.set_subscription(
+                request.tenant, undeliverable.subscription_id, "error", self.get_now(), error=why
+            )
+        )
+
+    def _build_delivery(self, request: RequestRow, subscription: SubscriptionRow) -> list[SqlWrite[Any]]:
+        at, ending = self.get_now(), _get_ending(request)
+        failed = f"#{ending.format_id('f')}" if ending.failure_number else ""
+        delivery_id = f"{request.pagw_id}#{subscription.subscription_id}{failed}"
+        return [
+            notices.create_delivery(
+                delivery_id=delivery_id,
+                tenant=request.tenant,
+                pagw_id=request.pagw_id,
+                subscription_id=subscription.subscription_id,
+                target=subscription.endpoint,
+                secret_name=subscription.secret_name,
+                event_number=subscription.events,
+                told=ending.to_json(request.completed_at or at),
+                at=at,
+            ),
+            build_delivery_message(self.stores, request, delivery_id),
+        ]
+
+    async def _finish_submission(self, request: RequestRow) -> None:
+        """Store the final response under the idempotency key, before the request's row. A crash in between
+        repeats this without effect.
+        """
+        key = request.metadata.get("idempotencyKey")
+        if not key or request.s3_response_key is None:
+            return
+        ends = self.get_now() + timedelta(hours=self.settings.idempotency_hours)
+        hash = str(request.metadata.get("responseSha256", ""))
+        try:
+            await self.stores.run(
+                patterns.finish_submission(str(key), request.pagw_id, hash, request.s3_response_key, ends)
+            )
+        except ConditionFailed:
+            # The key expired before the payer decided: using it again creates a new request.
+            return
+
+
+def _is_current_ending(request: RequestRow, message: StageMessage) -> bool:
+    """Return whether the message is about the request's current end, so that each end is announced once."""
+    match request.status:
+        case Status.FAILED:
+            return message.occasion == f"failed-{_get_ending(request).failure_number}"
+        case Status.CANCELLED:
+            return message.occasion == CANCELLED_OCCASION
+        case _:
+            return True
+
+
+def _get_ending(request: RequestRow) -> Ending:
+    if request.status is Status.FAILED:
+        return Ending.from_failed_request(request)
+    return Ending(
+        Status.CANCELLED if request.status is Status.CANCELLED else Status.COMPLETED, request.decision
+    )

@@ -1,0 +1,142 @@
+"""Responses to clients: wait for an answer, and read the ClaimResponse of a request.
+
+The wait ends when a stage announces an answer, or at the timeout; an undecided request is then answered as
+pended. Every read of a response is audited, because it is PHI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast import Stores
+from holdfast.core.errors import NotFound
+from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.outcomes import build_error
+from pagw.domain.fhir.responses.response_bundles import (
+    build_error_bundle,
+    build_response_bundle,
+    to_inquiry_response,
+)
+from pagw.domain.statuses import Status
+from pagw.model import files, patterns
+from pagw.model.audit import Actor, AuditEvent, record_event
+from pagw.model.entities import RequestRow
+
+SERVICE: Final = "pasorchestrator"
+# A notification may be lost with its connection, so the row is also polled.
+POLL_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class ResponseReader:
+    """Reads requests' responses and audits each read."""
+
+    stores: Stores
+
+    async def wait_for_answer(self, tenant: str, pagw_id: str, wait_s: float) -> RequestRow:
+        """Return the request as soon as it has an answer, or its current state after `wait_s`."""
+        ends = asyncio.get_running_loop().time() + wait_s
+        async with self.stores.listen(patterns.ANSWERED_CHANNEL) as notices:
+            while True:
+                request = await self._get_request(tenant, pagw_id)
+                left = ends - asyncio.get_running_loop().time()
+                if is_answered(request) or left <= 0:
+                    return request
+                await _wait_for_notice(notices, pagw_id, min(left, POLL_S))
+
+    async def read_response(
+        self, request: RequestRow, actor: Actor, *, inquiry: bool = False
+    ) -> dict[str, Any]:
+        """Return the request's ClaimResponse Bundle and audit the read."""
+        answer = await self._load_response(request, inquiry=inquiry)
+        await record_event(self.stores, build_read_event(request, actor, "ClaimResponse"))
+        return answer
+
+    async def read_request(self, request: RequestRow, actor: Actor) -> bytes:
+        """Return the original request bundle and audit the read."""
+        stored = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
+        await record_event(self.stores, build_read_event(request, actor, "Bundle"))
+        return stored.body
+
+    async def _load_response(self, request: RequestRow, *, inquiry: bool) -> dict[str, Any]:
+        """Return the stored response, or build one.
+
+        A failed request gets an error response, whatever was stored before. An inquiry about a decision that
+        was cancelled since gets the cancellation.
+        """
+        if request.status is Status.FAILED:
+            return await self._build_error_response(request, inquiry=inquiry)
+        is_undone = request.status is Status.CANCELLED and (inquiry or not request.decision)
+        if request.s3_response_key is not None and not is_undone:
+            pattern = files.response if request.decision else files.pended_response
+            stored = await self.stores.run(pattern(request.created_at, request.pagw_id))
+            answer: dict[str, Any] = json.loads(stored.body)
+            return to_inquiry_response(answer) if inquiry else answer
+        return await self._build_response(
+            request, Outcome.CANCELLED if is_undone else Outcome.PENDED, inquiry=inquiry
+        )
+
+    async def _build_response(
+        self, request: RequestRow, outcome: Outcome, *, inquiry: bool
+    ) -> dict[str, Any]:
+        """Build a response that is not stored: cancelled without a decision, or not decided yet."""
+        decision = Decision(outcome=outcome, decided_at=request.updated_at)
+        return build_response_bundle(
+            await self._load_request_bundle(request),
+            decision,
+            pagw_id=request.pagw_id,
+            created=request.updated_at,
+            inquiry=inquiry,
+        )
+
+    async def _build_error_response(self, request: RequestRow, *, inquiry: bool) -> dict[str, Any]:
+        issue = build_error("processing", f"{request.error_code}: {request.error_message}")
+        # Use the time at which it ended, so that every read returns the same bundle.
+        at = request.completed_at or request.updated_at
+        request_bundle = await self._load_request_bundle(request)
+        failed = build_error_bundle(request_bundle, [issue], pagw_id=request.pagw_id, created=at)
+        return to_inquiry_response(failed) if inquiry else failed
+
+    async def _load_request_bundle(self, request: RequestRow) -> dict[str, Any]:
+        stored = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
+        bundle: dict[str, Any] = json.loads(stored.body)
+        return bundle
+
+    async def _get_request(self, tenant: str, pagw_id: str) -> RequestRow:
+        found = await self.stores.run(patterns.request(tenant, pagw_id))
+        if found is None:
+            raise NotFound("Request not found: this tenant has no request with this id.")
+        return found
+
+
+def is_answered(request: RequestRow) -> bool:
+    """Return True if the request has a response: a decision, a pended response, or an end."""
+    return request.s3_response_key is not None or request.completed_at is not None
+
+
+def build_read_event(request: RequestRow, actor: Actor, resource_type: str) -> AuditEvent:
+    """Return the audit event of a read of PHI."""
+    return AuditEvent(
+        type="PHI_READ",
+        actor=actor,
+        service=SERVICE,
+        tenant=request.tenant,
+        pagw_id=request.pagw_id,
+        resource_type=resource_type,
+        resource_id=request.pagw_id,
+    )
+
+
+async def _wait_for_notice(notices: Any, pagw_id: str, wait_s: float) -> None:
+    """Wait for a notification of this request or the timeout. A notification without an id may be for any
+    request.
+    """
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + wait_s
+    while (left := ends - loop.time()) > 0:
+        payload = await notices.wait(left)
+        if payload is None or payload in ("", pagw_id):
+            return

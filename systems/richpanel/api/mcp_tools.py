@@ -1,0 +1,47 @@
+"""MCP tools in addition to the access patterns: why something was done, and the state of a conversation. Both
+only read.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from holdfast import Stores
+from holdfast.core.errors import NotFound
+from richpanel.api import explain
+from richpanel.model import patterns
+
+MAX_ACTIONS_SHOWN: Final = 50
+
+
+async def why(stores: Stores, id: str) -> dict[str, Any]:
+    """Explain why a conversation, or one event of it, was routed and answered as it was; oldest first.
+
+    id is a conversation's id, or an event's (evt:rp:…). Each action has its reasons, the intent with its
+    confidence, and whether it was done or, in shadow mode, only recorded. A long history is cut to the last
+    fifty actions; actions counts all. The answer contains no customer text: none is stored.
+    """
+    found = await explain.explain_routing(stores, id)
+    return {
+        "id": id,
+        "actions": len(found.lines),
+        "lines": list(found.lines[-MAX_ACTIONS_SHOWN:]),
+        "last": list(found.data[-MAX_ACTIONS_SHOWN:]),
+    }
+
+
+async def conversation(stores: Stores, conversation_id: str) -> dict[str, Any]:
+    """Return the state of a conversation: its team, intent and risks, the pending question to the customer,
+    and the automated replies.
+
+    A pending question ends at its own expires_at; an expired one is left out.
+    """
+    found = await stores.run(patterns.state(conversation_id))
+    if found is None:
+        raise NotFound(f"Unknown conversation {conversation_id}.")
+    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    return found.without_expired_flow(now).model_dump(mode="json", exclude_none=True)
+
+
+TOOLS = (why, conversation)

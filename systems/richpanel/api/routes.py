@@ -1,0 +1,114 @@
+"""HTTP routes: the webhook endpoint, and the API for people and tools."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast import Stores
+from holdfast.core.errors import NotFound
+from richpanel.api import explain
+from richpanel.api.ingress import Ingress
+from richpanel.domain.webhook_formats import SENDERS
+from richpanel.model import patterns
+from richpanel.model.entities import ConversationState, Switches
+from richpanel.workers import feature_flags
+
+SENDER_PARAMETER: Final = {
+    "name": "sender",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "enum": sorted(SENDERS)},
+}
+ConversationId = Annotated[str, Path(max_length=128)]
+
+
+class Accepted(BaseModel):
+    """The event is in the queue. Copies have the same id."""
+
+    event_id: str
+
+
+class Why(BaseModel):
+    """The reasons for the state of a conversation, in words and as data."""
+
+    lines: list[str]
+    actions: list[dict[str, Any]]
+
+
+class SwitchesWanted(BaseModel):
+    """The switches to set. Omitted ones are off; safe mode is on by default."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    safe_mode: bool = True
+    automation_enabled: bool = False
+    channels: list[str] = Field(default_factory=list, max_length=50)
+    shadow: bool = False
+    by: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+def build_ingress_routes(stores: Stores) -> APIRouter:
+    """Build the webhook routes."""
+    router = APIRouter(tags=["webhooks"])
+    ingress = Ingress(stores)
+
+    # The busiest route: it bypasses the framework's parameter parsing and response validation.
+    @router.post(
+        "/webhooks/{sender}",
+        summary="Accept a webhook",
+        response_model=Accepted,
+        openapi_extra={"parameters": [SENDER_PARAMETER]},
+    )
+    async def take(request: Request) -> Response:
+        sender = request.path_params["sender"]
+        message = await ingress.accept(sender, await request.body(), request.headers)
+        return JSONResponse({"event_id": message.event_id})
+
+    return router
+
+
+def build_api_routes(stores: Stores) -> APIRouter:
+    """Build the routes for people and tools."""
+    router = APIRouter(tags=["middleware"])
+
+    @router.get("/conversations/{conversation_id:path}/why", summary="Explain the routing of a conversation")
+    async def why(conversation_id: ConversationId) -> Why:
+        found = await explain.explain_routing(stores, conversation_id)
+        return Why(lines=list(found.lines), actions=list(found.data))
+
+    @router.get("/conversations/{conversation_id:path}", summary="Get the state of a conversation")
+    async def conversation(conversation_id: ConversationId) -> dict[str, Any]:
+        found = await stores.run(patterns.state(conversation_id))
+        if found is None:
+            raise NotFound(f"Unknown conversation {conversation_id}.")
+        return _to_json(found.without_expired_flow(datetime.fromtimestamp(stores.clock.now(), UTC)))
+
+    @router.get("/switches", summary="Get the switches")
+    async def switches() -> dict[str, Any]:
+        found = await stores.run(patterns.read_switches())
+        if found is None:
+            raise NotFound("No switches are set, so safe mode is on. Set them with PUT /switches.")
+        return _to_json(found)
+
+    @router.put("/switches", summary="Set the switches")
+    async def turn(wanted: SwitchesWanted) -> dict[str, Any]:
+        turned = await feature_flags.set_switches(
+            stores,
+            safe_mode=wanted.safe_mode,
+            automation_enabled=wanted.automation_enabled,
+            channels=frozenset(wanted.channels),
+            shadow=wanted.shadow,
+            by=wanted.by,
+        )
+        return _to_json(turned)
+
+    return router
+
+
+def _to_json(item: ConversationState | Switches) -> dict[str, Any]:
+    return item.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,1 @@
+"""Sandbox, sample data and the demo story."""

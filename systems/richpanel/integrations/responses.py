@@ -1,0 +1,115 @@
+"""Parsed responses of the help desk and the shop.
+
+Responses are untrusted: missing or mistyped fields become None, lone surrogates are replaced, and long values
+are cut. Nothing here raises, so that no response can stop an event or put a strange value into a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from richpanel.domain.inbound_events import (
+    EMAIL_CHARS_MAX,
+    TAGS_MAX,
+    TEXT_CHARS_MAX,
+    WORD_CHARS_MAX,
+    Author,
+    is_plausible_time,
+)
+from richpanel.domain.webhook_formats import parse_author
+
+OWN_TAG_PREFIX: Final = "mw-"
+VALUE_CHARS_MAX: Final = 200
+
+
+@dataclass(frozen=True)
+class DeskMessage:
+    """A message at the help desk. `author`, `written_at` and `email` are None if the response lacks them."""
+
+    id: str | None
+    author: Author | None
+    text: str
+    written_at: datetime | None
+    email: str | None
+
+
+@dataclass(frozen=True)
+class DeskTicket:
+    """The fields of a ticket that apply to all its messages."""
+
+    channel: str | None
+    email: str | None
+    tags: tuple[str, ...]
+
+
+def parse_message(response: Mapping[str, Any]) -> DeskMessage:
+    """Parse a message."""
+    return DeskMessage(
+        id=_parse_id(response.get("id")),
+        author=parse_author(response.get("author")),
+        text=clean_text(response.get("text"), TEXT_CHARS_MAX),
+        written_at=parse_time(response.get("created_at")),
+        email=_parse_address(response.get("email"))
+        or _parse_address(_get_field(response.get("sender"), "email")),
+    )
+
+
+def parse_ticket(response: Mapping[str, Any]) -> DeskTicket:
+    """Parse a ticket."""
+    return DeskTicket(
+        channel=_parse_word(response.get("channel")),
+        email=_parse_address(_get_field(response.get("customer"), "email")),
+        tags=_parse_tags(response.get("tags")),
+    )
+
+
+def clean_text(value: object, max_chars: int = VALUE_CHARS_MAX) -> str:
+    """Return a text without lone surrogates, cut to `max_chars`; empty if the value is not a text."""
+    if not isinstance(value, str):
+        return ""
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")[:max_chars]
+
+
+def parse_time(value: object) -> datetime | None:
+    """Parse an ISO time. A time without a zone is read as UTC, because losing the message would be worse."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    if found is None or not is_plausible_time(found):
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _parse_id(value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value else None
+
+
+def _get_field(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _parse_address(value: object) -> str | None:
+    """Return an e-mail address, or None. A long one is not cut: a part of it would be another person's
+    address.
+    """
+    found = clean_text(value, EMAIL_CHARS_MAX + 1).strip()
+    return found if 0 < len(found) <= EMAIL_CHARS_MAX else None
+
+
+def _parse_word(value: object) -> str | None:
+    found = clean_text(value, WORD_CHARS_MAX + 1).strip()
+    return found if 0 < len(found) <= WORD_CHARS_MAX else None
+
+
+def _parse_tags(value: object) -> tuple[str, ...]:
+    """Return the tags, the middleware's own first: the limit must not drop the tag of a hand-over."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+        return ()
+    found = dict.fromkeys(tag for each in value if (tag := _parse_word(each)) is not None)
+    return tuple(sorted(found, key=lambda tag: not tag.startswith(OWN_TAG_PREFIX)))[:TAGS_MAX]

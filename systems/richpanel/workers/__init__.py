@@ -1,0 +1,1 @@
+"""The event worker: context, actions, feature flags and erasure."""

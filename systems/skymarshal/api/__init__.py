@@ -1,0 +1,1 @@
+"""The entry points: HTTP routes, the agent's tools, CSV imports."""

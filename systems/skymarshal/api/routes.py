@@ -1,0 +1,192 @@
+"""The HTTP API of SkyMarshal: every query, and `POST /disruptions`.
+
+Errors are problem+json. Nothing is written unless a disruption is confirmed. It runs as the component `api`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
+
+from holdfast import Stores
+from holdfast.core.errors import InvalidRequest
+from holdfast.web import PageOf, RequestedPage, describe_problem
+from skymarshal.disruptions.assessment import assess
+from skymarshal.disruptions.decision import Choice, Decision, confirm
+from skymarshal.disruptions.report import DisruptionRequest, Report
+from skymarshal.domain.identifiers import AirportCode, Day, FlightNumber, Moment
+from skymarshal.domain.statuses import BookingStatus, CrewPosition
+from skymarshal.model import patterns, queries
+from skymarshal.model.entities import (
+    Booking,
+    BookingId,
+    DisruptedPassenger,
+    Flight,
+    FlightId,
+    Passenger,
+    PassengerId,
+    ShipmentId,
+    WorkOrderId,
+)
+
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: describe_problem("The resource does not exist.")}
+MAX_PASSENGERS = 500
+
+
+class DisruptionPosted(DisruptionRequest):
+    """A disruption to assess. With `confirm`, the chosen option is also written."""
+
+    confirm: Choice | None = None
+
+
+class DisruptionAnswered(BaseModel):
+    """The report, and the decision if one was confirmed. Without `confirm`, nothing was written."""
+
+    model_config = ConfigDict(frozen=True)
+
+    report: Report
+    decision: Decision | None = None
+
+
+def build_routes(stores: Stores) -> list[APIRouter]:
+    return [
+        _build_disruption_routes(stores),
+        _build_flight_routes(stores),
+        _build_passenger_routes(stores),
+        _build_airport_routes(stores),
+        _build_ground_routes(stores),
+    ]
+
+
+def _build_disruption_routes(stores: Stores) -> APIRouter:
+    router = APIRouter(tags=["disruptions"])
+    changed = describe_problem("The flight has changed since, or the id belongs to another decision.")
+
+    @router.post(
+        "/disruptions",
+        summary="Assess a disruption: its impact and the recovery options",
+        responses={**NOT_FOUND, 409: changed},
+    )
+    async def post_disruption(posted: DisruptionPosted) -> DisruptionAnswered:
+        if posted.confirm is None:
+            return DisruptionAnswered(report=await assess(stores, posted))
+        report, decision = await confirm(stores, posted, posted.confirm)
+        return DisruptionAnswered(report=report, decision=decision)
+
+    @router.get("/passengers/{passenger_id}/disruptions", summary="The disruptions that affected a passenger")
+    async def disruptions_of_passenger(
+        passenger_id: PassengerId, paging: RequestedPage
+    ) -> PageOf[DisruptedPassenger]:
+        page = await stores.run(
+            patterns.disruptions_of_passenger(passenger_id).page(paging.limit, paging.cursor)
+        )
+        return PageOf(items=list(page), cursor=page.cursor)
+
+    return router
+
+
+def _build_flight_routes(stores: Stores) -> APIRouter:
+    router = APIRouter(prefix="/flights", tags=["flights"], responses=NOT_FOUND)
+
+    several = describe_problem("Several flights of that number depart on that day. Get one by its id.")
+
+    @router.get("", summary="A flight by number and day (UTC)", responses={409: several})
+    async def flight_numbered(number: FlightNumber, day: Day) -> Flight:
+        return await queries.find_flight(stores, number, day)
+
+    @router.get("/{flight_id}", summary="A flight")
+    async def flight(flight_id: FlightId) -> Flight:
+        return await queries.get_flight(stores, flight_id)
+
+    @router.get("/{flight_id}/manifest", summary="Confirmed passengers with their bags")
+    async def manifest(
+        flight_id: FlightId, status: BookingStatus = BookingStatus.CONFIRMED
+    ) -> list[queries.ManifestLine]:
+        await queries.get_flight(stores, flight_id)
+        return await queries.get_flight_manifest(stores, flight_id, status)
+
+    @router.get("/{flight_id}/seats", summary="Seats taken and left, and the length of the waitlist")
+    async def seats(flight_id: FlightId) -> queries.Seats:
+        return await queries.get_seats(stores, flight_id)
+
+    @router.get("/{flight_id}/waitlist", summary="Waitlisted bookings")
+    async def waitlist(flight_id: FlightId) -> list[Booking]:
+        await queries.get_flight(stores, flight_id)
+        return await queries.get_waitlist(stores, flight_id)
+
+    @router.get("/{flight_id}/crew", summary="The crew, compared with the minimum")
+    async def crew(flight_id: FlightId) -> queries.CrewOfFlight:
+        return await queries.get_crew(stores, flight_id)
+
+    @router.get("/{flight_id}/crew/{position}", summary="The crew in one position")
+    async def crew_in_position(flight_id: FlightId, position: CrewPosition) -> list[queries.CrewMember]:
+        await queries.get_flight(stores, flight_id)
+        return await queries.get_crew_in_position(stores, flight_id, position)
+
+    @router.get("/{flight_id}/cargo", summary="Cargo, weights and loading progress")
+    async def cargo(flight_id: FlightId) -> queries.CargoLoad:
+        await queries.get_flight(stores, flight_id)
+        return await queries.get_cargo_load(stores, flight_id)
+
+    return router
+
+
+def _build_passenger_routes(stores: Stores) -> APIRouter:
+    router = APIRouter(tags=["passengers"], responses=NOT_FOUND)
+
+    @router.get("/passengers", summary="Passengers by id")
+    async def passengers(id: Annotated[list[PassengerId], Query()]) -> list[Passenger]:
+        if len(id) > MAX_PASSENGERS:
+            raise InvalidRequest(f"Invalid id: {len(id)} passenger ids, expected at most {MAX_PASSENGERS}.")
+        return await queries.get_passengers(stores, id)
+
+    @router.get("/passengers/{passenger_id}/bookings", summary="A passenger's bookings")
+    async def bookings(passenger_id: PassengerId, paging: RequestedPage) -> PageOf[Booking]:
+        page = await stores.run(
+            patterns.bookings_of_passenger(passenger_id).page(paging.limit, paging.cursor)
+        )
+        return PageOf(items=list(page), cursor=page.cursor)
+
+    @router.get("/passengers/{passenger_id}/duplicates", summary="Flights a passenger is booked on twice")
+    async def duplicates(passenger_id: PassengerId) -> queries.Duplicates:
+        return await queries.get_duplicate_bookings(stores, passenger_id)
+
+    @router.get("/bookings/{booking_id}/baggage", summary="A booking's bags, compared with those paid for")
+    async def baggage(booking_id: BookingId) -> queries.ManifestLine:
+        return await queries.get_bags_of_booking(stores, booking_id)
+
+    return router
+
+
+def _build_airport_routes(stores: Stores) -> APIRouter:
+    router = APIRouter(prefix="/airports/{airport}/baggage", tags=["baggage"], responses=NOT_FOUND)
+
+    @router.get("", summary="Number of bags at an airport, by status")
+    async def summary(airport: AirportCode) -> dict[str, int]:
+        return await queries.get_airport_baggage_summary(stores, airport)
+
+    @router.get("/mishandled", summary="Mishandled bags at an airport")
+    async def mishandled(airport: AirportCode) -> list[queries.MishandledBag]:
+        return await queries.get_mishandled_bags(stores, airport)
+
+    return router
+
+
+def _build_ground_routes(stores: Stores) -> APIRouter:
+    router = APIRouter(tags=["cargo and maintenance"], responses=NOT_FOUND)
+
+    @router.get("/shipments/{shipment_id}", summary="A shipment's route and delivery status")
+    async def shipment(shipment_id: ShipmentId) -> queries.Shipment:
+        return await queries.get_shipment(stores, shipment_id)
+
+    @router.get("/work-orders/{workorder_id}/staff", summary="Staff by shift, and the staffing level")
+    async def staff(
+        workorder_id: WorkOrderId,
+        at: Moment | None = None,
+        required: Annotated[int | None, Query(ge=0)] = None,
+    ) -> queries.Staffing:
+        return await queries.get_staffing(stores, workorder_id, at, required)
+
+    return router

@@ -1,0 +1,1 @@
+"""The assessment of one disruption, and the decision on it."""

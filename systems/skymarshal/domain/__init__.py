@@ -1,0 +1,1 @@
+"""The rules of the trade and its reference data: pure functions, without stores."""

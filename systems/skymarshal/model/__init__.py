@@ -1,0 +1,1 @@
+"""Tables, entities, access patterns and queries."""

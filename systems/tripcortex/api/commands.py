@@ -1,0 +1,116 @@
+"""Operator commands of Trip Cortex.
+
+`holdfast tripcortex policies upload FILE`, `… policies list`, `… policies try "…"`, `… circuit`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from holdfast import Command, Listing, Page, Stores
+from holdfast.core.errors import InvalidRequest
+from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
+from tripcortex.integrations.ai_models import open_embedding
+from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.model.policies import patterns as policies
+from tripcortex.policies.ingestion import ingest
+from tripcortex.policies.retrieval import retrieve
+from tripcortex.policies.uploads import Upload, upload
+from tripcortex.settings import TripCortexSettings
+
+COLUMNS: Final = (
+    "file_name",
+    "edition",
+    "status",
+    "serves",
+    "total_pages",
+    "total_chunks",
+    "error_message",
+    "id",
+)
+
+Progress = Callable[[str, int, int], None]
+
+
+async def policies_upload(
+    stores: Stores,
+    file: Annotated[Path, "A PDF or a Markdown file"],
+    rules: Annotated[Path | None, "The policy's rules in machine-readable form, as JSON"] = None,
+    progress: Progress | None = None,
+) -> Any:
+    """Upload a policy and ingest it immediately."""
+    embedding = open_embedding(TripCortexSettings.load())
+    parsed = None if rules is None else _parse_rules(await _read_file(rules))
+    stored = await upload(stores, Upload(file.name, await _read_file(file), "operator", parsed), wakes=False)
+
+    def on_batch(chunks: int, page: int | None, pages: int | None) -> None:
+        if progress is not None and page is not None and pages is not None:
+            progress(f"{file.name}, {chunks} chunks", page, pages)
+
+    policy = await ingest(stores, stored.id, None, embedding, progress=on_batch)
+    return policy.model_dump(mode="json", include=set(COLUMNS))
+
+
+async def policies_list(stores: Stores) -> Any:
+    """List all editions of all policies, and which of them are in service."""
+    found = await stores.run(policies.policies())
+    return Listing(Page(tuple(each.model_dump(mode="json", include=set(COLUMNS)) for each in found)), COLUMNS)
+
+
+async def policies_try(
+    stores: Stores, question: Annotated[str, "The question, as an employee would ask it"]
+) -> Any:
+    """Show the policy passages that a question retrieves, with their page and section."""
+    found = await retrieve(stores, open_embedding(TripCortexSettings.load()), question)
+    shown = [
+        {
+            "similarity": round(each.similarity, 3),
+            "page": each.source_page,
+            "section": each.section_title,
+            "text": " ".join(each.content_text.split())[:100],
+        }
+        for each in found.chunks
+    ]
+    return Listing(Page(tuple(shown)), ("similarity", "page", "section", "text"))
+
+
+async def circuit(stores: Stores) -> Any:
+    """Show whether the circuit breaker allows calls to the travel portal."""
+    found = await PortalCircuit().get_circuit(stores)
+    shown = found.model_dump(mode="json", exclude_none=True)
+    # Stored as epoch seconds, 0 for never; shown as a time.
+    for name in ("last_failure_time", "probe_until", "ttl"):
+        if name in shown:
+            shown[name] = _format_time(shown[name]) if shown[name] else None
+    return shown
+
+
+def _format_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _parse_rules(rules: bytes) -> dict[str, Any]:
+    """Parse and validate the rules; return them as they are stored."""
+    TravelPolicy.parse(rules)
+    parsed: dict[str, Any] = json.loads(rules)
+    return parsed
+
+
+async def _read_file(path: Path) -> bytes:
+    try:
+        return await asyncio.to_thread(path.read_bytes)
+    except OSError as error:
+        raise InvalidRequest(f"Could not read {path}: {error.strerror}.") from error
+
+
+COMMANDS: Final = {
+    "policies upload": Command(policies_upload, "ingester"),
+    "policies list": Command(policies_list, "support"),
+    "policies try": Command(policies_try, "support"),
+    "circuit": Command(circuit, "support"),
+}

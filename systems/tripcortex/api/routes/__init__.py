@@ -1,0 +1,40 @@
+"""HTTP and WebSocket routes for employees and admins. Every call carries a token (`auth`) and sees only its
+caller's data; routes take the request alone and return a response (`holdfast.web.direct_routes`).
+
+    sockets    the WebSocket of an employee              connections  frames posted by other processes
+    bookings   request, follow, answer, approve          audits       by booking and by time, also as CSV
+    policies   for admins                                csv_export   CSV that a spreadsheet does not execute
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from holdfast import Stores
+from tripcortex.api.routes.audits import build_audit_routes
+from tripcortex.api.routes.auth import Gate
+from tripcortex.api.routes.bookings import build_approval_routes, build_booking_routes, build_decision_routes
+from tripcortex.api.routes.connections import build_connection_routes
+from tripcortex.api.routes.openapi import add_security_schemes
+from tripcortex.api.routes.policies import build_policy_admin_routes, build_policy_routes
+from tripcortex.api.routes.sockets import build_socket_routes
+from tripcortex.api.websocket.hub import Hub
+from tripcortex.settings import TripCortexSettings
+
+
+def build_api_routes(stores: Stores) -> list[APIRouter]:
+    """Return the routers of the API; they share one hub of open sockets."""
+    gate, hub = Gate(stores, TripCortexSettings.load()), Hub()
+    return [
+        build_socket_routes(gate, hub),
+        build_connection_routes(gate, hub),
+        build_booking_routes(gate),
+        build_decision_routes(gate),
+        build_approval_routes(gate),
+        build_audit_routes(gate),
+        build_policy_routes(gate),
+        build_policy_admin_routes(gate),
+    ]
+
+
+__all__ = ["add_security_schemes", "build_api_routes"]

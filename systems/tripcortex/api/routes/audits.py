@@ -1,0 +1,153 @@
+"""Routes for an employee's audit entries by time (D12), and CSV exports of audit and bookings.
+
+Admins may name any employee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import Page
+from tripcortex.api.identity import Employee
+from tripcortex.api.routes.auth import Gate
+from tripcortex.api.routes.csv_export import build_csv_response
+from tripcortex.api.routes.openapi import CSV, CURSOR, EMPLOYEE, LIMIT, SINCE, UNTIL, describe
+from tripcortex.api.routes.request_params import parse_cursor, parse_employee, parse_limit, parse_range
+from tripcortex.api.routes.schemas import AuditPage, build_audit_view, build_response
+from tripcortex.model import patterns
+from tripcortex.model.entities import AuditRecord, Booking
+
+PAGE_SIZE: Final = 100
+AUDIT_COLUMNS: Final = (
+    "timestamp",
+    "employeeId",
+    "bookingId",
+    "auditId",
+    "event",
+    "step",
+    "modelId",
+    "latencyMs",
+    "errorCode",
+    "errorMessage",
+    "input",
+    "output",
+)
+BOOKING_COLUMNS: Final = (
+    "bookingId",
+    "employeeId",
+    "status",
+    "userRequest",
+    "origin",
+    "destination",
+    "departureDate",
+    "returnDate",
+    "cabin",
+    "carrier",
+    "priceUsd",
+    "paidUsd",
+    "maxBudgetUsd",
+    "daysAhead",
+    "outOfPolicy",
+    "confirmationNumber",
+    "failure",
+    "createdAt",
+    "updatedAt",
+)
+
+
+def build_audit_routes(gate: Gate) -> APIRouter:
+    router = APIRouter(tags=["audit"])
+    stores = gate.stores
+
+    @router.get(
+        "/audit",
+        **describe(
+            "listAudit",
+            "List an employee's audit entries in a time range, oldest first",
+            parameters=[SINCE, UNTIL, EMPLOYEE, LIMIT, CURSOR],
+            response=AuditPage,
+        ),
+    )
+    @gate.authenticated()
+    async def entries(request: Request, employee: Employee) -> Response:
+        employee_id, time_range = parse_employee(request, employee), parse_range(request, stores.clock)
+        operation = patterns.employee_audit(
+            employee_id, time_range.since, time_range.until, parse_limit(request), parse_cursor(request)
+        )
+        page = await stores.run(operation)
+        return build_response(
+            AuditPage(items=[build_audit_view(each) for each in page.items], cursor=page.cursor)
+        )
+
+    @router.get(
+        "/audit.csv",
+        **describe(
+            "exportAudit",
+            "Export all audit entries in a time range as CSV",
+            parameters=[SINCE, UNTIL, EMPLOYEE],
+            response=CSV,
+        ),
+    )
+    @gate.authenticated()
+    async def audit_csv(request: Request, employee: Employee) -> Response:
+        employee_id, time_range = parse_employee(request, employee), parse_range(request, stores.clock)
+
+        async def read(cursor: str | None) -> Page[AuditRecord]:
+            return await stores.run(
+                patterns.employee_audit(employee_id, time_range.since, time_range.until, PAGE_SIZE, cursor)
+            )
+
+        return await build_csv_response("audit.csv", AUDIT_COLUMNS, read, build_audit_row)
+
+    @router.get(
+        "/bookings.csv",
+        **describe(
+            "exportBookings", "Export bookings as CSV, newest first", parameters=[EMPLOYEE], response=CSV
+        ),
+    )
+    @gate.authenticated()
+    async def bookings_csv(request: Request, employee: Employee) -> Response:
+        employee_id = parse_employee(request, employee)
+
+        async def read(cursor: str | None) -> Page[Booking]:
+            return await stores.run(patterns.history(employee_id, PAGE_SIZE, cursor))
+
+        return await build_csv_response("bookings.csv", BOOKING_COLUMNS, read, build_booking_row)
+
+    return router
+
+
+def build_audit_row(entry: AuditRecord) -> Mapping[str, Any]:
+    return build_audit_view(entry).model_dump(by_alias=True)
+
+
+def build_booking_row(booking: Booking) -> Mapping[str, Any]:
+    """Return a booking's row for reports: price and budget cap, days ahead, breaches of the policy."""
+    plan, option = booking.booking_plan, booking.selected_option
+    trip = None if plan is None else plan.parameters
+    return {
+        "bookingId": booking.booking_id,
+        "employeeId": booking.employee_id,
+        "status": booking.status,
+        "userRequest": booking.user_request,
+        "origin": trip and trip.origin,
+        "destination": trip and trip.destination,
+        "departureDate": trip and trip.departure_date.isoformat(),
+        "returnDate": trip and trip.return_date and trip.return_date.isoformat(),
+        "cabin": option and option.cabin.value,
+        "carrier": option and option.carrier,
+        "priceUsd": option and option.price_usd,
+        "paidUsd": booking.paid_usd,
+        "maxBudgetUsd": plan and plan.policy_constraints.max_budget_usd,
+        "daysAhead": trip and (trip.departure_date - booking.created_at.date()).days,
+        "outOfPolicy": option and ",".join(each.code for each in option.breaches),
+        "confirmationNumber": booking.confirmation_number,
+        "failure": booking.failure and booking.failure.code,
+        "createdAt": booking.created_at,
+        "updatedAt": booking.updated_at,
+    }

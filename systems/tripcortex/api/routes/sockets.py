@@ -1,0 +1,81 @@
+"""The WebSocket of an employee, at `/ws`.
+
+The handshake authenticates the employee: by the header `Authorization: Bearer TOKEN`, or, from a browser,
+which cannot set one, by a subprotocol: `new WebSocket(url, ["tripcortex.v1", "bearer." + token])`. The answer
+selects `tripcortex.v1` and never the token. A token in the URL is refused, because URLs are logged. A refused
+handshake is answered with its status (401, 429, 503) and a problem.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from holdfast.core.errors import TokenRefused
+from holdfast.web.tokens import get_bearer_token
+from tripcortex.api.routes.auth import Gate, build_error_response, build_problem, to_request
+from tripcortex.api.websocket.actions import ActionHandler
+from tripcortex.api.websocket.hub import Hub
+from tripcortex.api.websocket.sessions import Sessions
+
+SUBPROTOCOL: Final = "tripcortex.v1"
+TOKEN_PREFIX: Final = "bearer."
+FAILED: Final = 1011
+
+log = logging.getLogger(__name__)
+
+
+def build_socket_routes(gate: Gate, hub: Hub) -> APIRouter:
+    router = APIRouter(tags=["live"])
+    desk = ActionHandler(gate.stores, gate.trips, gate.authenticator)
+
+    @router.websocket("/ws")
+    async def ws(socket: WebSocket) -> None:
+        sessions = Sessions(gate.stores, hub, desk, lambda error: build_problem(socket, error))
+        try:
+            employee = await gate.authenticator.authenticate(read_token(socket))
+            chosen = SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None
+            await sessions.serve(socket, employee, get_node_url(socket, gate.settings.node_url), chosen)
+        except WebSocketDisconnect:
+            return
+        except Exception as error:
+            await _refuse(socket, error)
+
+    return router
+
+
+def read_token(socket: WebSocket) -> str:
+    """Return the token of the handshake, from the subprotocol or the Authorization header."""
+    if "token" in socket.query_params:
+        raise TokenRefused(
+            "TokenMissing",
+            "The token is in the URL, and URLs are logged: get a new token from the issuer and send it as "
+            f"the subprotocol bearer.TOKEN next to {SUBPROTOCOL}, or in the Authorization header.",
+            challenge="Bearer",
+        )
+    offered = [each for each in socket.scope["subprotocols"] if each.startswith(TOKEN_PREFIX)]
+    if not offered:
+        return get_bearer_token(socket)
+    if len(offered) > 1 or "authorization" in socket.headers:
+        raise TokenRefused("TokenMalformed", "The request has several tokens: send one.")
+    return str(offered[0].removeprefix(TOKEN_PREFIX))
+
+
+def get_node_url(socket: WebSocket, configured: str) -> str:
+    """Return the URL of this process for other processes: configured, or the address of the socket."""
+    if configured:
+        return configured.rstrip("/")
+    host, port = socket.scope["server"]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _refuse(socket: WebSocket, error: Exception) -> None:
+    """Answer an error: with a problem response before the handshake is answered, else by closing."""
+    answer = await build_error_response(to_request(socket), error)
+    if socket.application_state is WebSocketState.CONNECTING:
+        await socket.send_denial_response(answer)
+    elif socket.application_state is WebSocketState.CONNECTED:
+        await socket.close(FAILED, "the service failed: connect again")

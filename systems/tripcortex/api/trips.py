@@ -1,0 +1,169 @@
+"""Operations of an employee on bookings, the same over WebSocket and HTTP.
+
+Each call acts for the employee of the verified token and sees only that employee's bookings; any other
+booking is `NotFound`. The exception is the approver of a booking, who sees what there is to decide and may
+decide it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast import Stores, Ulid
+from holdfast.core.errors import InvalidRequest, NotFound
+from tripcortex.api.identity import EMPLOYEE_FORM, Employee
+from tripcortex.model import patterns
+from tripcortex.model.entities import Booking, EmployeeId
+from tripcortex.workers.booking_requests import REQUEST_CHARS_MAX, REQUESTS_A_MINUTE, request_booking
+from tripcortex.workers.flow import BOOKING_FLOW
+
+# The names of the answers in the flow.
+CHOOSE: Final = "choose"
+ANSWER: Final = "answer"
+DECIDE: Final = "decide"
+DECISIONS: Final = ("approve", "refuse")
+# The state of the flow in which a booking waits for an approver.
+APPROVING_STATE: Final = "approving"
+
+# Used if the booking is not waiting: the flow refuses it and reports the booking's state.
+NO_WAIT_TOKEN: Final = "none"
+DEFAULT_CANCEL_REASON: Final = "cancelled by the employee"
+REASON_CHARS_MAX: Final = 200
+ULID_FORM: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+
+
+class Trips:
+    """The operations on bookings, for authenticated employees."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        *,
+        request_chars_max: int = REQUEST_CHARS_MAX,
+        requests_a_minute: int = REQUESTS_A_MINUTE,
+    ) -> None:
+        self._stores, self._chars_max, self._a_minute = stores, request_chars_max, requests_a_minute
+
+    async def request(self, employee: Employee, sentence: str) -> Booking:
+        """Start a booking. Raise `BookingUnderWay` if one is active, `RateLimited` if too many began."""
+        bounds = {"chars_max": self._chars_max, "a_minute": self._a_minute}
+        return await request_booking(self._stores, employee.traveller, sentence, **bounds)
+
+    async def get_booking(self, employee: Employee, booking_id: str) -> Booking:
+        """Return the employee's booking. Raise `NotFound` if there is none with this id."""
+        return await self._load_booking(employee.employee_id, booking_id)
+
+    async def choose(
+        self, employee: Employee, booking_id: str, option_id: str, token: str | None = None
+    ) -> Booking:
+        """Choose one of the offered options."""
+        booking = await self.get_booking(employee, booking_id)
+        return await self._answer_wait(booking, CHOOSE, token, {"optionId": option_id})
+
+    async def answer(
+        self, employee: Employee, booking_id: str, text: str, token: str | None = None
+    ) -> Booking:
+        """Answer the planner's question."""
+        booking = await self.get_booking(employee, booking_id)
+        return await self._answer_wait(booking, ANSWER, token, {"text": text})
+
+    async def cancel(self, employee: Employee, booking_id: str, reason: str = "") -> Booking:
+        """Cancel the booking, unless the portal was already asked to book it."""
+        booking = await self.get_booking(employee, booking_id)
+        return await BOOKING_FLOW.cancel(
+            self._stores, booking, reason[:REASON_CHARS_MAX] or DEFAULT_CANCEL_REASON
+        )
+
+    async def decide(
+        self,
+        approver: Employee,
+        owner: str,
+        booking_id: str,
+        decision: str,
+        *,
+        token: str | None = None,
+        reason: str = "",
+    ) -> Booking:
+        """Approve or refuse a breach. Only the assigned approver may decide; everyone else, the owner
+        included, gets `NotFound`, so that no employee approves their own breach.
+        """
+        if decision not in DECISIONS:
+            raise InvalidRequest(f"Invalid decision: expected {' or '.join(DECISIONS)}.")
+        booking = await self._load_booking(owner, booking_id)
+        if not _is_approver(booking, approver):
+            raise _build_not_found()
+        payload = {
+            "decision": decision,
+            "reason": reason[:REASON_CHARS_MAX],
+            "decidedBy": approver.employee_id,
+        }
+        return await self._answer_wait(booking, DECIDE, token, payload)
+
+    async def list_approvals(self, approver: Employee) -> list[Booking]:
+        """List the bookings that wait for the approver's decision, the longest waiting first.
+
+        Read from the bookings themselves: the message to the approver is deleted when it is acknowledged, and
+        an index of approvers would be a second copy to keep consistent. So this goes through all running
+        executions, one per active booking, and reads the bookings that wait for an approval.
+        """
+        waiting = [
+            each for each in await BOOKING_FLOW.list_executions(self._stores) if each.state == APPROVING_STATE
+        ]
+        found = [await self._stores.run(BOOKING_FLOW.pattern_set.item(each.key)) for each in waiting]
+        return [each for each in found if each is not None and _is_waiting_for(each, approver)]
+
+    async def get_approval(self, approver: Employee, booking_id: str) -> Booking:
+        """Return one of these bookings.
+
+        Raise `NotFound` if the caller is not, or no longer, asked to decide it.
+        """
+        for each in await self.list_approvals(approver):
+            if each.booking_id == booking_id:
+                return each
+        raise _build_not_found()
+
+    def get_owner_token(self, booking: Booking) -> str | None:
+        """Return the token with which the owner answers the current wait, or None.
+
+        The token of an approval is the approver's.
+        """
+        return None if booking.flow_state == APPROVING_STATE else _get_current_token(booking)
+
+    async def _answer_wait(
+        self, booking: Booking, answer: str, token: str | None, payload: Mapping[str, Any]
+    ) -> Booking:
+        """Answer a wait: with a token only the wait of that token, without one the current wait.
+
+        The caller is verified already.
+        """
+        wait_token = token or _get_current_token(booking) or NO_WAIT_TOKEN
+        return await BOOKING_FLOW.answer(self._stores, booking, answer, token=wait_token, given=payload)
+
+    async def _load_booking(self, owner: str, booking_id: str) -> Booking:
+        found = None
+        if ULID_FORM.fullmatch(booking_id) and EMPLOYEE_FORM.fullmatch(owner):
+            found = await self._stores.run(patterns.booking(EmployeeId(owner), Ulid(booking_id)))
+        if found is None:
+            raise _build_not_found()
+        return found
+
+
+def _get_current_token(booking: Booking) -> str | None:
+    return None if booking.flow_token is None or booking.is_ended else BOOKING_FLOW.make_token(booking)
+
+
+def _is_approver(booking: Booking, approver: Employee) -> bool:
+    """Return whether the caller is the booking's approver. Employees never approve their own trips."""
+    is_assigned = booking.approval is not None and booking.approval.asked_of == approver.employee_id
+    return is_assigned and booking.employee_id != approver.employee_id
+
+
+def _is_waiting_for(booking: Booking, approver: Employee) -> bool:
+    """Return whether the booking waits for this approver now. Its execution may be slightly stale."""
+    return booking.flow_state == APPROVING_STATE and _is_approver(booking, approver)
+
+
+def _build_not_found() -> NotFound:
+    return NotFound("You have no booking with this id.")

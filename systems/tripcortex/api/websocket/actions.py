@@ -1,0 +1,190 @@
+"""Actions that clients send over a WebSocket, and their handler.
+
+    {"action": "request", "text": "Boston to Chicago next Tuesday"}
+    {"action": "choose", "bookingId": "…", "optionId": "…"}     with `token`: only the wait of that token
+    {"action": "answer", "bookingId": "…", "text": "…"}         likewise
+    {"action": "cancel", "bookingId": "…"}
+    {"action": "decide", "bookingId": "…", "employeeId": "…", "decision": "approve"}
+                                            or "refuse"; by the assigned approver
+    {"action": "ack", "messageId": "…"}
+    {"action": "resume"}                    send all unacknowledged messages again
+    {"action": "renew", "token": "…"}       a new token of the same employee, before the old one expires
+    {"action": "ping"}
+
+Each may have a `requestId`, which the answer repeats. No action names the calling employee: the token does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic.alias_generators import to_camel
+
+from holdfast import Stores, Ulid
+from holdfast.core.errors import InvalidRequest
+from tripcortex.api.identity import Authenticator, Employee
+from tripcortex.api.trips import ULID_FORM, Trips
+from tripcortex.model import patterns
+from tripcortex.model.entities import Booking
+
+TEXT_CHARS_MAX: Final = 20_000
+ID_CHARS_MAX: Final = 64
+EMPLOYEE_CHARS_MAX: Final = 128
+TOKEN_CHARS_MAX: Final = 16_384
+
+Id = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
+Text = Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)]
+Token = Annotated[str, Field(min_length=1, max_length=TOKEN_CHARS_MAX)]
+
+
+class Action(BaseModel):
+    """An action of a client. Unknown fields are refused."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=False, extra="forbid", hide_input_in_errors=True
+    )
+
+    action: str
+    request_id: Id | None = None
+
+
+class RequestTrip(Action):
+    action: Literal["request"]
+    text: Text
+
+
+class ChooseOption(Action):
+    action: Literal["choose"]
+    booking_id: Id
+    option_id: Id
+    token: Token | None = None
+
+
+class AnswerQuestion(Action):
+    action: Literal["answer"]
+    booking_id: Id
+    text: Text
+    token: Token | None = None
+
+
+class CancelBooking(Action):
+    action: Literal["cancel"]
+    booking_id: Id
+    reason: str = Field(default="", max_length=200)
+
+
+class DecideBooking(Action):
+    action: Literal["decide"]
+    booking_id: Id
+    employee_id: Annotated[str, Field(min_length=1, max_length=EMPLOYEE_CHARS_MAX)]
+    decision: Literal["approve", "refuse"]
+    reason: str = Field(default="", max_length=200)
+    token: Token | None = None
+
+
+class Acknowledge(Action):
+    action: Literal["ack"]
+    message_id: Id
+
+
+class Resume(Action):
+    action: Literal["resume"]
+
+
+class Renew(Action):
+    action: Literal["renew"]
+    token: Token
+
+
+class Ping(Action):
+    action: Literal["ping"]
+
+
+AnyAction = (
+    RequestTrip
+    | ChooseOption
+    | AnswerQuestion
+    | CancelBooking
+    | DecideBooking
+    | Acknowledge
+    | Resume
+    | Renew
+    | Ping
+)
+_ACTIONS: Final[TypeAdapter[AnyAction]] = TypeAdapter(Annotated[AnyAction, Field(discriminator="action")])
+
+
+def parse_action(text: str) -> AnyAction:
+    """Parse an action. Raise pydantic's `ValidationError` if it is invalid."""
+    return _ACTIONS.validate_json(text)
+
+
+class Client:
+    """The client at the other end of a socket.
+
+    Renewing the token replaces `employee` with the same employee's new claims.
+    """
+
+    def __init__(self, employee: Employee, resume: Callable[[], Awaitable[int]]) -> None:
+        self.employee, self.resume = employee, resume
+
+
+class ActionHandler:
+    """Handles the actions that clients send over a WebSocket."""
+
+    def __init__(self, stores: Stores, trips: Trips, authenticator: Authenticator) -> None:
+        self._stores, self._trips, self._authenticator = stores, trips, authenticator
+
+    async def handle(self, client: Client, action: AnyAction) -> Mapping[str, Any]:
+        """Handle an action and return the fields of its answer.
+
+        Raise if it is refused; then nothing has changed.
+        """
+        employee = client.employee
+        match action:
+            case RequestTrip():
+                return _to_answer(await self._trips.request(employee, action.text))
+            case ChooseOption():
+                chosen = (action.booking_id, action.option_id, action.token)
+                return _to_answer(await self._trips.choose(employee, *chosen))
+            case AnswerQuestion():
+                answered = (action.booking_id, action.text, action.token)
+                return _to_answer(await self._trips.answer(employee, *answered))
+            case CancelBooking():
+                return _to_answer(await self._trips.cancel(employee, action.booking_id, action.reason))
+            case DecideBooking():
+                return _to_answer(await self._decide(employee, action))
+            case Acknowledge():
+                return await self._acknowledge(employee, action.message_id)
+            case Resume():
+                return {"messages": await client.resume()}
+            case Renew():
+                return await self._renew_token(client, action.token)
+            case Ping():
+                return {}
+
+    async def _decide(self, approver: Employee, action: DecideBooking) -> Booking:
+        owner, booking_id = action.employee_id, action.booking_id
+        return await self._trips.decide(
+            approver, owner, booking_id, action.decision, token=action.token, reason=action.reason
+        )
+
+    async def _acknowledge(self, employee: Employee, message_id: str) -> Mapping[str, Any]:
+        """Acknowledge a message. Idempotent: a client that missed the answer sends the action again."""
+        if not ULID_FORM.fullmatch(message_id):
+            raise InvalidRequest("Invalid messageId: expected the messageId of a message that you received.")
+        await self._stores.run(patterns.acknowledge(employee.employee_id, Ulid(message_id)))
+        return {"messageId": message_id}
+
+    async def _renew_token(self, client: Client, token: str) -> Mapping[str, Any]:
+        fresh = await self._authenticator.authenticate(token)
+        if fresh.employee_id != client.employee.employee_id:
+            raise InvalidRequest("The token belongs to another employee: open a new connection with it.")
+        client.employee = fresh
+        return {"expiresAt": int(fresh.expires_at)}
+
+
+def _to_answer(booking: Booking) -> Mapping[str, Any]:
+    return {"bookingId": booking.booking_id, "status": booking.status.value}

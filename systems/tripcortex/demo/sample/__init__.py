@@ -1,0 +1,1 @@
+"""The sample data: `loader` writes it; `policies`, `trips`, `audit_trails` and `bookings` generate it."""

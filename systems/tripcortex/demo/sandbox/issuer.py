@@ -1,0 +1,166 @@
+"""A sandbox of Clerk (SANDBOX: it issues a token to every caller; never trust it outside a demo).
+
+It creates a key, stores it in its folder, and publishes the public half at `/.well-known/jwks.json`, as Clerk
+does. Its tokens are session tokens of Clerk's shape: `sub` the user, `sid` the session, `azp` the web origin,
+`org_id` and `org_role`, or in version 2 `o` with both; a template of Clerk adds `aud` (here in version 1
+only), `email`, `employee_id` and `public_metadata`. They expire soon, as Clerk's do, and carry the claim
+`sandbox`.
+
+The endpoints under `/sandbox/…` issue any token, also an invalid one, rotate the key and make the key set
+fail. A test in the same process calls `mint_token` instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+from uuid import uuid4
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, Faults
+from holdfast.web.sandbox_keys import SandboxIssuer, SandboxKeys
+
+ISSUER: Final = "https://clerk.sandbox.invalid"
+AUDIENCE: Final = "tripcortex"
+# The web origin in `azp`.
+AUTHORIZED_PARTY: Final = "https://trips.sandbox.invalid"
+ORGANISATION: Final = "org_sandbox"
+ADMIN_ROLE: Final = "org:admin"
+MEMBER_ROLE: Final = "org:member"
+ROLE_PREFIX: Final = "org:"
+LIFETIME_S: Final = 900.0
+KEYS_FILE: Final = "sandbox_clerk_keys.json"
+HEADERS: Final = {"x-sandbox": "holdfast-tripcortex-issuer", "cache-control": "no-store"}
+EMPLOYEE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+Flaw = Literal[
+    "expired",
+    "early",
+    "forged",
+    "unknown_key",
+    "other_issuer",
+    "other_audience",
+    "other_party",
+    "other_organisation",
+    "no_employee",
+]
+
+
+@dataclass
+class IssuerSandbox(SandboxIssuer):
+    """The issuer. It loads its keys from its folder, or creates new ones."""
+
+    clock: Clock = SYSTEM_CLOCK
+    folder: Path | None = None
+    issuer: str = ISSUER
+    audience: str = AUDIENCE
+    organisation: str = ORGANISATION
+    lifetime_s: float = LIFETIME_S
+    faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self) -> None:
+        self._keys = SandboxKeys(self.folder, KEYS_FILE, lambda: f"ins_sandbox{uuid4().hex}")
+
+    def mint_token(
+        self,
+        employee_id: str,
+        /,
+        *,
+        is_admin: bool = False,
+        time_zone: str = "America/New_York",
+        home_airport: str | None = "BOS",
+        lifetime_s: float | None = None,
+        version: Literal[1, 2] = 1,
+        flaw: Flaw | None = None,
+        **claims: Any,
+    ) -> str:
+        """Return a token of an employee; with a flaw, an invalid one."""
+        now = self.clock.now()
+        user = f"user_{hashlib.sha256(employee_id.encode()).hexdigest()[:27]}"
+        payload = {
+            "iss": self.issuer,
+            "azp": AUTHORIZED_PARTY,
+            "sub": user,
+            "sid": f"sess_{uuid4().hex[:27]}",
+            "email": f"{employee_id}@employees.invalid",
+            "employee_id": employee_id,
+            **self._build_membership(ADMIN_ROLE if is_admin else MEMBER_ROLE, version),
+            "public_metadata": {"time_zone": time_zone, "home_airport": home_airport},
+            "iat": int(now),
+            "nbf": int(now) - 10,
+            "exp": int(now + (self.lifetime_s if lifetime_s is None else lifetime_s)),
+            "jti": str(uuid4()),
+            "sandbox": True,
+            **claims,
+        }
+        return self._keys.sign(_apply_flaw(payload, flaw, now), flaw)
+
+    def _build_membership(self, role: str, version: int) -> dict[str, Any]:
+        if version == 1:
+            return {"aud": self.audience, "org_id": self.organisation, "org_role": role}
+        nested = {"id": self.organisation, "slg": "sandbox", "rol": role.removeprefix(ROLE_PREFIX)}
+        return {"v": version, "o": nested, "fva": [1, -1], "sts": "active"}
+
+    # --- Clerk's endpoint -----------------------------------------------------------------------------------
+
+    async def get_jwks(self, request: Request) -> Response:
+        return JSONResponse(self.jwks, headers=HEADERS)
+
+    # --- control endpoints ----------------------------------------------------------------------------------
+
+    async def post_token(self, request: Request) -> Response:
+        """Issue any token, also an invalid one: `{"employee_id": …, "is_admin": …, "flaw": …}`."""
+        body: dict[str, Any] = await request.json()
+        employee_id = str(body.pop("employee_id", ""))
+        if not EMPLOYEE_FORM.fullmatch(employee_id):
+            return JSONResponse(
+                {"error": "employee_id is missing or invalid", "sandbox": True}, 400, headers=HEADERS
+            )
+        return JSONResponse({"token": self.mint_token(employee_id, **body), "sandbox": True}, headers=HEADERS)
+
+
+def build_issuer_app(sandbox: IssuerSandbox) -> Starlette:
+    return Starlette(
+        routes=[
+            Route("/.well-known/jwks.json", sandbox.with_faults(sandbox.get_jwks)),
+            Route("/sandbox/tokens", sandbox.post_token, methods=["POST"]),
+            Route("/sandbox/rotate", sandbox.rotate_key, methods=["POST"]),
+            Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
+        ],
+        exception_handlers=DISCONNECT_HANDLERS,
+    )
+
+
+def build_issuer_variables(url: str) -> dict[str, str]:
+    """Return Trip Cortex's variables for an issuer at this URL."""
+    return {
+        "TRIPCORTEX_JWKS_URL": f"{url}/.well-known/jwks.json",
+        "TRIPCORTEX_TOKEN_ISSUER": ISSUER,
+        "TRIPCORTEX_TOKEN_AUDIENCE": AUDIENCE,
+        "TRIPCORTEX_AUTHORIZED_PARTIES": AUTHORIZED_PARTY,
+        "TRIPCORTEX_ORGANISATION": ORGANISATION,
+    }
+
+
+def _apply_flaw(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[str, Any]:
+    another: dict[str, Any] = {"org_id": "org_another"}
+    if "o" in claims:
+        another = {"o": {"id": "org_another", "slg": "another", "rol": "admin"}}
+    changes: dict[Flaw, dict[str, Any]] = {
+        "expired": {"iat": int(now) - 7200, "exp": int(now) - 3600},
+        "early": {"nbf": int(now) + 3600},
+        "other_issuer": {"iss": "https://another-issuer.invalid"},
+        "other_audience": {"aud": "another-service"},
+        "other_party": {"azp": "https://another-page.invalid"},
+        "other_organisation": another,
+        "no_employee": {"employee_id": "", "sub": "not one: it has spaces"},
+    }
+    return {**claims, **(changes.get(flaw, {}) if flaw else {})}

@@ -1,0 +1,86 @@
+"""The protocol between a caller and the process that parses a document: one order in, then frames out, one
+line of JSON each.
+
+Frames are plain values, not pickled objects: a malicious document must not be able to run code in the caller.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from .ports import Box, ContentType, DocumentDamaged, DocumentRefused, ParsedEntity
+
+# The exit code of a process that ran out of memory: it may be unable to send a frame.
+OUT_OF_MEMORY_EXIT_CODE: Final = 77
+# CPU time. A page takes about 0.03 s; machines differ.
+DEFAULT_SECONDS: Final = 12.0
+END: Final[dict[str, Any]] = {"end": True}
+
+
+@dataclass(frozen=True, slots=True)
+class ParseOrder:
+    """An order to parse one document, with its limits."""
+
+    format: str
+    file_name: str
+    pages_max: int
+    # CPU time for the document, in addition to the time for each page.
+    seconds: float
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> ParseOrder:
+        return cls(**values)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def encode_page(page: int, pages: int) -> dict[str, Any]:
+    """Encode the progress: the number of the finished page and of all pages."""
+    return {"page": page, "pages": pages}
+
+
+def encode_entity(entity: ParsedEntity) -> dict[str, Any]:
+    """Encode an entity."""
+    values = asdict(entity)
+    values["crop"] = b64encode(entity.crop).decode() if entity.crop is not None else None
+    return {"entity": values}
+
+
+def decode_entity(frame: dict[str, Any]) -> ParsedEntity:
+    """Decode an entity."""
+    values = frame["entity"]
+    return ParsedEntity(
+        **{
+            **values,
+            "content_type": ContentType(values["content_type"]),
+            "boxes": tuple(Box(**box) for box in values["boxes"]),
+            "sections": tuple(values["sections"]),
+            "crop": b64decode(values["crop"]) if values["crop"] is not None else None,
+            "crop_uris": tuple(values["crop_uris"]),
+        }
+    )
+
+
+def encode_refusal(error: DocumentRefused) -> dict[str, Any]:
+    """Encode the refusal of the document."""
+    return {"refused": error.code, "why": error.why, "remedy": error.remedy}
+
+
+def encode_failure(error: Exception) -> dict[str, Any]:
+    """Encode an unexpected failure of the parser as a refusal. The error's message is left out: it may quote
+    the document.
+    """
+    return {
+        "refused": DocumentDamaged.code,
+        "why": f"its parser failed ({type(error).__name__})",
+        "remedy": "Open it, save a new copy, and upload that.",
+    }
+
+
+def decode_refusal(frame: dict[str, Any], file_name: str) -> DocumentRefused:
+    """Decode a refusal to its `DocumentRefused` subclass."""
+    kind = next(kind for kind in DocumentRefused.__subclasses__() if kind.code == frame["refused"])
+    return kind(file_name, frame["why"], frame["remedy"])

@@ -1,0 +1,3 @@
+"""The PDF parser: `parser` starts the subprocess, `reader` parses in it; the other modules interpret one
+page.
+"""

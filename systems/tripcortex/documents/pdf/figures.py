@@ -1,0 +1,159 @@
+"""Figures on a page: pictures, and groups of drawings. Pure.
+
+Drawings that are close to each other form a figure; tables, frames around text and lines between paragraphs
+do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from tripcortex.documents.ports import CHART, DIAGRAM, IMAGE
+
+from .layout import Line, split_into_segments
+from .page import Drawing, PageContent, Rect, Word, enclose
+
+# Smaller pictures are icons.
+_PICTURE_MIN: Final = 30.0
+_DRAWING_WIDTH_MIN: Final = 50.0
+_DRAWING_HEIGHT_MIN: Final = 40.0
+_STROKES_MIN: Final = 4
+# Strokes belong together up to this distance, or a larger one where all of them together cover more squares
+# than are kept.
+_CELL: Final = 10.0
+SQUARES_MAX: Final = 300_000
+# Each is rendered and kept; a page with more of them is a contact sheet or a wallpaper.
+FIGURES_MAX: Final = 40
+# A frame around most of a page does not belong to a drawing.
+_FRAME_SHARE: Final = 0.6
+# Where words take up more than this, a frame is around a text.
+_WORDS_SHARE: Final = 0.45
+_BACKGROUND_SHARE: Final = 0.8
+_LABEL_NEAR: Final = 12.0
+_LABEL_WORDS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFigure:
+    """A figure. `words` are inside it or label it."""
+
+    box: Rect
+    subtype: str
+    words: tuple[Word, ...]
+
+
+def find_figures(
+    page: PageContent, tables: Sequence[Rect], words: Sequence[Word], body_size: float
+) -> list[FoundFigure]:
+    """Return the figures of a page. `words` may belong to a figure: leave out those of tables."""
+    found: list[FoundFigure] = []
+    for box, is_picture in (*_pictures(page, words), *_find_drawings(page, tables)):
+        if len(found) >= FIGURES_MAX:
+            break
+        if any(other.box.touches(box) for other in found):
+            continue
+        inside = [word for word in words if box.contains(word.box)]
+        if not is_picture and _area([word.box for word in inside]) > _WORDS_SHARE * box.width * box.height:
+            continue
+        labels = _labels(box, [word for word in words if not box.contains(word.box)], body_size)
+        taken = (*inside, *(word for label in labels for word in label.words))
+        whole = enclose([box, *(label.box for label in labels)])
+        found.append(FoundFigure(whole, _subtype(is_picture, taken), taken))
+    return found
+
+
+def _pictures(page: PageContent, words: Sequence[Word]) -> Iterator[tuple[Rect, bool]]:
+    for box in page.pictures:
+        is_background = words and _area([box]) > _BACKGROUND_SHARE * page.width * page.height
+        if min(box.width, box.height) >= _PICTURE_MIN and not is_background:
+            yield box, True
+
+
+def _find_drawings(page: PageContent, tables: Sequence[Rect]) -> Iterator[tuple[Rect, bool]]:
+    frame = _FRAME_SHARE * page.width * page.height
+    strokes = [
+        drawing
+        for drawing in page.drawings
+        if _area([drawing.box]) < frame and not any(table.touches(drawing.box, 3) for table in tables)
+    ]
+    for cluster in _clusters(strokes):
+        box = enclose([drawing.box for drawing in cluster])
+        if (
+            len(cluster) >= _STROKES_MIN
+            and any(not drawing.is_line for drawing in cluster)
+            and box.width >= _DRAWING_WIDTH_MIN
+            and box.height >= _DRAWING_HEIGHT_MIN
+        ):
+            yield box, False
+
+
+def _clusters(drawings: list[Drawing]) -> list[list[Drawing]]:
+    """Group drawings by grid cells of the page: drawings in the same cell or in adjacent cells belong
+    together.
+    """
+    squares: dict[tuple[int, int], list[int]] = {}
+    cell = _cell_for(drawings)
+    for index, drawing in enumerate(drawings):
+        for square in _squares(drawing.box, cell):
+            squares.setdefault(square, []).append(index)
+    clusters: list[list[Drawing]] = []
+    while squares:
+        reached = [next(iter(squares))]
+        members: set[int] = set()
+        while reached:
+            x, y = reached.pop()
+            members.update(squares.pop((x, y), ()))
+            around_it = ((x + dx, y + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1))
+            reached += [square for square in around_it if square in squares]
+        clusters.append([drawings[index] for index in sorted(members)])
+    return clusters
+
+
+def _cell_for(drawings: list[Drawing]) -> float:
+    cell = _CELL
+    while sum(len(across) * len(down) for across, down in (_ranges(each.box, cell) for each in drawings)) > (
+        SQUARES_MAX
+    ):
+        cell *= 2
+    return cell
+
+
+def _squares(box: Rect, cell: float) -> Iterator[tuple[int, int]]:
+    across, down = _ranges(box, cell)
+    return product(across, down)
+
+
+def _ranges(box: Rect, cell: float) -> tuple[range, range]:
+    return (
+        range(int(box.left // cell), int(box.right // cell) + 1),
+        range(int(box.top // cell), int(box.bottom // cell) + 1),
+    )
+
+
+def _labels(box: Rect, words: Sequence[Word], body_size: float) -> list[Line]:
+    """Return numbers and short small texts next to a drawing, such as the labels of an axis."""
+    return [
+        line
+        for line in split_into_segments(words)
+        if line.box.touches(box, _LABEL_NEAR)
+        and len(line.words) <= _LABEL_WORDS_MAX
+        and not line.is_bold
+        and (line.size < 0.97 * body_size or _is_number(line.text))
+    ]
+
+
+def _is_number(text: str) -> bool:
+    return all(sign.isdigit() or sign in ".,%$€£ -−" for sign in text)
+
+
+def _area(boxes: Iterable[Rect]) -> float:
+    return sum(box.width * box.height for box in boxes)
+
+
+def _subtype(is_picture: bool, words: Iterable[Word]) -> str:
+    if is_picture:
+        return IMAGE
+    return CHART if any(_is_number(word.text) for word in words) else DIAGRAM

@@ -1,0 +1,265 @@
+"""Tables on a page, found by their ruled lines: a full grid, or only horizontal lines. Pure.
+
+A table without any line looks like text in columns, and is read as lines of text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .layout import Vocabulary, build_line, join_words, split_into_segments
+from .page import PageContent, Rect, Word, enclose
+
+# Lines so near to each other are one, and meet.
+_NEAR: Final = 2.5
+# Of a table's cells at least so many have words; of a chart's "cells" hardly any.
+_FILLED: Final = 0.4
+# A page with more lines than these is a drawing.
+_LINES_MAX: Final = 1_000
+_ALIGNED: Final = 4.0
+# In a table without lines down, columns are so many letters' sizes apart.
+_COLUMN_GAP: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table. `edges` are the borders of its columns: its continuation on the next page has the same."""
+
+    box: Rect
+    rows: tuple[tuple[str, ...], ...]
+    edges: tuple[float, ...]
+
+
+def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows as a Markdown table. The first row is the header."""
+    lines = [
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
+    ]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
+
+
+def find_tables(page: PageContent, vocabulary: Vocabulary) -> list[FoundTable]:
+    """Return the tables of a page."""
+    across = _merge_rules([rule for rule in page.rules if rule.height == 0])
+    down = _merge_rules([rule for rule in page.rules if rule.height > 0])
+    if len(across) + len(down) > _LINES_MAX:
+        return []
+    found: list[FoundTable] = []
+    loose: list[Rect] = []
+    for grid in _group_connected([*across, *down]):
+        table = _lattice(grid, page.words, vocabulary)
+        if table:
+            found.append(table)
+        else:
+            loose += [rule for rule in grid if rule.height == 0]
+    for stack in _stacks(loose):
+        table = _build_ruled_table(stack, page.words, vocabulary)
+        if table and not any(table.box.touches(other.box) for other in found):
+            found.append(table)
+    return sorted(found, key=lambda table: table.box.top)
+
+
+# --- lines --------------------------------------------------------------------------------------------------
+
+
+def _merge_rules(rules: list[Rect]) -> list[Rect]:
+    """Merge strokes of one direction that continue or overlap each other."""
+    lines: list[Rect] = []
+    level: list[Rect] = []
+    for rule in sorted(rules, key=_level):
+        if level and _level(rule) - _level(level[0]) > _NEAR:
+            lines += _chain_rules(level)
+            level = []
+        level.append(rule)
+    return lines + _chain_rules(level)
+
+
+def _level(rule: Rect) -> float:
+    """Return the vertical position of a horizontal line, or the horizontal position of a vertical one."""
+    return rule.top if rule.height == 0 else rule.left
+
+
+def _chain_rules(level: list[Rect]) -> list[Rect]:
+    lines: list[Rect] = []
+    for rule in sorted(
+        level, key=lambda rule: (rule.left, rule.top) if rule.height == 0 else (rule.top, rule.left)
+    ):
+        if lines and lines[-1].touches(rule, _NEAR):
+            first, joint = lines[-1], enclose([lines[-1], rule])
+            lines[-1] = (
+                joint._replace(top=first.top, bottom=first.top)
+                if rule.height == 0
+                else joint._replace(left=first.left, right=first.left)
+            )
+        else:
+            lines.append(rule)
+    return lines
+
+
+def _group_connected(rules: list[Rect]) -> list[list[Rect]]:
+    """Group lines that touch, directly or through others."""
+    groups: list[list[Rect]] = []
+    for rule in rules:
+        apart: list[list[Rect]] = []
+        joint = [rule]
+        for group in groups:
+            if any(rule.touches(other, _NEAR) for other in group):
+                joint += group
+            else:
+                apart.append(group)
+        groups = [*apart, joint]
+    return groups
+
+
+def _distinct(values: Iterable[float]) -> list[float]:
+    kept: list[float] = []
+    for value in sorted(values):
+        if not kept or value - kept[-1] > _NEAR:
+            kept.append(value)
+    return kept
+
+
+# --- a grid -------------------------------------------------------------------------------------------------
+
+
+def _lattice(grid: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> FoundTable | None:
+    across = [rule for rule in grid if rule.height == 0]
+    down = [rule for rule in grid if rule.height > 0]
+    if len(across) < 2 or not down:
+        return None
+    xs = _distinct([rule.left for rule in down] + [end for rule in across for end in (rule.left, rule.right)])
+    ys = _distinct([rule.top for rule in across] + [end for rule in down for end in (rule.top, rule.bottom)])
+    if len(xs) < 3 or len(ys) < 3:
+        return None
+    box = Rect(xs[0], ys[0], xs[-1], ys[-1])
+    cells: dict[tuple[int, int], list[Word]] = {}
+    for word in words:
+        if box.contains(word.box):
+            row, column = _cell(word, xs, ys, across, down)
+            cells.setdefault((row, column), []).append(word)
+    rows = [
+        [join_words(cells.get((row, column), ()), vocabulary) for column in range(len(xs) - 1)]
+        for row in range(len(ys) - 1)
+    ]
+    if not _is_filled(rows):
+        return None
+    return _table(box, _repeat_spans(rows, xs, ys, across), tuple(xs))
+
+
+def _cell(
+    word: Word, xs: list[float], ys: list[float], across: list[Rect], down: list[Rect]
+) -> tuple[int, int]:
+    """Return the upper left cell of the merged cell that contains the word."""
+    x, y = word.box.middle
+    column = max(place for place in range(len(xs) - 1) if xs[place] <= x)
+    row = max(place for place in range(len(ys) - 1) if ys[place] <= y)
+    while column and not _is_drawn(down, xs[column], y):
+        column -= 1
+    while row and not _is_drawn(across, ys[row], x):
+        row -= 1
+    return row, column
+
+
+def _is_drawn(rules: list[Rect], at: float, through: float) -> bool:
+    """Return True if a line is at `at` and crosses the position `through`."""
+    return any(
+        abs(rule.left - at) <= _NEAR and rule.top - _NEAR <= through <= rule.bottom + _NEAR
+        if rule.height > 0
+        else abs(rule.top - at) <= _NEAR and rule.left - _NEAR <= through <= rule.right + _NEAR
+        for rule in rules
+    )
+
+
+def _repeat_spans(
+    rows: list[list[str]], xs: list[float], ys: list[float], across: list[Rect]
+) -> list[list[str]]:
+    """Repeat a cell that spans several rows in each of them, so that every row is complete."""
+    for row in range(1, len(rows)):
+        for column in range(len(xs) - 1):
+            middle = (xs[column] + xs[column + 1]) / 2
+            if not rows[row][column] and not _is_drawn(across, ys[row], middle):
+                rows[row][column] = rows[row - 1][column]
+    return rows
+
+
+def _table(box: Rect, rows: list[list[str]], edges: tuple[float, ...]) -> FoundTable | None:
+    kept = [row for row in rows if any(row)]
+    columns = [place for place in range(len(rows[0])) if any(row[place] for row in kept)]
+    if len(kept) < 2 or len(columns) < 2:
+        return None
+    return FoundTable(box, tuple(tuple(row[place] for place in columns) for row in kept), edges)
+
+
+def _is_filled(rows: list[list[str]]) -> bool:
+    return sum(bool(cell) for row in rows for cell in row) >= _FILLED * len(rows) * len(rows[0])
+
+
+# --- lines across only --------------------------------------------------------------------------------------
+
+
+def _stacks(across: list[Rect]) -> list[list[Rect]]:
+    """Return groups of at least three lines of one length above each other."""
+    stacks: list[list[Rect]] = []
+    for rule in sorted(across, key=lambda rule: rule.top):
+        for stack in stacks:
+            if abs(stack[0].left - rule.left) <= _ALIGNED and abs(stack[0].right - rule.right) <= _ALIGNED:
+                stack.append(rule)
+                break
+        else:
+            stacks.append([rule])
+    return [stack for stack in stacks if len(stack) >= 3]
+
+
+def _build_ruled_table(stack: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> FoundTable | None:
+    box = enclose(stack)
+    inside = [word for word in words if box.contains(word.box)]
+    if not inside:
+        return None
+    edges = _column_edges(inside, box)
+    ys = _distinct(rule.top for rule in stack)
+    bands = [
+        [word for word in inside if top <= word.box.middle[1] < end] for top, end in itertools.pairwise(ys)
+    ]
+    bands = [band for band in bands if band]
+    if len(edges) < 3 or len(bands) < 2:
+        return None
+    rows = [_split(band, edges, vocabulary) for band in bands]
+    if len(bands) == 2:
+        rows = [rows[0], *_rows_of(bands[1], edges, vocabulary)]
+    return _table(box, rows, tuple(edges)) if _is_filled(rows) else None
+
+
+def _column_edges(words: list[Word], box: Rect) -> list[float]:
+    """Return the positions where no row has a word."""
+    edges = [box.left]
+    reached: float | None = None
+    for word in sorted(words, key=lambda word: word.box.left):
+        if reached is not None and word.box.left - reached >= _COLUMN_GAP * word.size:
+            edges.append((reached + word.box.left) / 2)
+        reached = word.box.right if reached is None else max(reached, word.box.right)
+    return [*edges, box.right]
+
+
+def _split(words: list[Word], edges: list[float], vocabulary: Vocabulary) -> list[str]:
+    return [
+        join_words([word for word in words if left <= word.box.middle[0] < right], vocabulary)
+        for left, right in itertools.pairwise(edges)
+    ]
+
+
+def _rows_of(band: list[Word], edges: list[float], vocabulary: Vocabulary) -> list[list[str]]:
+    """Split a band into rows: each line with text in the first column starts a row."""
+    rows: list[list[Word]] = []
+    tops = _distinct(segment.box.middle[1] for segment in split_into_segments(band))
+    for place, top in enumerate(tops):
+        end = tops[place + 1] if place + 1 < len(tops) else float("inf")
+        line = [word for word in band if top - _NEAR <= word.box.middle[1] < end - _NEAR]
+        if not line:
+            continue
+        if not rows or build_line(line).box.left < edges[1]:
+            rows.append([])
+        rows[-1] += line
+    return [_split(row, edges, vocabulary) for row in rows]

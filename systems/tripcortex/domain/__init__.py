@@ -1,0 +1,1 @@
+"""Pure rules of Trip Cortex: planning from a sentence, policy rules, policy search."""

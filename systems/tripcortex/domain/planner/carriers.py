@@ -1,0 +1,112 @@
+"""Airlines in a sentence: the preferred ones and the ones to avoid.
+
+A full name ("Air France") counts anywhere. A short name ("United", "Delta", "Spirit") or a code can also be a
+word or a place: it counts only after a word that leads to a carrier, next to another carrier, or before
+"flight" and similar words.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from tripcortex.domain.planner.gazetteer import read_table
+from tripcortex.domain.planner.text_normalization import normalize_text
+
+_AVOIDING_LEAD: Final = re.compile(
+    r"\b(?:not|no|avoid(?:ing)?|except|anything but|any(?:one|body)? (?:except|but)|never|without|other "
+    r"than|hate|skip"
+    r"|dont (?:want|like|book|put me)|rather not)(?: (?:to|on|with|by|fly|flying|use|the|book|take))* $"
+)
+_PREFERRING_LEAD: Final = re.compile(
+    r"\b(?:prefer(?:ably|ring|red|ence)?(?: is| "
+    r"for)?|ideally|on|with|by|fly(?:ing)?|using|use|take|taking|like|love|choose|carrier"
+    r"|airlines?)(?: (?:to|on|with|by|fly|flying|use|the|an?|is))* $"
+)
+# The employee has no preference: the carrier is neither preferred nor avoided.
+_INDIFFERENT_LEAD: Final = re.compile(
+    r"\b(?:no|without)(?: \w+)? (?:preference|need)(?: for| of)?(?: the)? $|\bdont (?:need|mind) $"
+)
+_CARRIER_BEFORE: Final = re.compile(r"%[01](?: ,| or| and| /)+ $")
+_CONJUNCTION: Final = re.compile(r"(?: ,| or| and| /)+ ")
+_FLIGHT_WORD_AFTER: Final = re.compile(r" (?:flights?|preferred|if possible|please|only|tickets?)\b")
+_NOT_A_CARRIER_AFTER: Final = re.compile(r" (?:states|kingdom|arab|nations|food|beer|cheese)\b")
+# Full names that have another meaning too.
+_AMBIGUOUS_NAMES: Final = frozenset({"norwegian", "swiss", "emirates", "sas", "gol", "iberia"})
+
+
+def parse_carriers(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the text without carriers, the preferred carrier codes and the avoided carrier codes."""
+    wanted: list[str] = []
+    avoided: list[str] = []
+    left = ""
+    at = 0
+    for match in _compile_name_pattern().finditer(text):
+        left += text[at : match.start()]
+        at = match.start()
+        side = _classify(left, match, text[match.end() :])
+        if side is None:
+            continue
+        (avoided if side == "%1" else wanted).append(_load_codes()[match[1]])
+        left += side
+        at = match.end()
+    left = re.sub(r"%[01]", "|", left + text[at:])
+    kept = tuple(code for code in dict.fromkeys(wanted) if code not in avoided)
+    return left, kept, tuple(dict.fromkeys(avoided))
+
+
+def is_carrier(code: str) -> bool:
+    """Return True if the table of carriers has this code, in any case."""
+    return code.upper() in _load_codes().values()
+
+
+def get_carrier_names(code: str) -> tuple[str, ...]:
+    """Return the names of an airline, the full name first, or the code itself if the airline is unknown."""
+    return _load_names_by_code().get(code.upper(), (code,))
+
+
+def _classify(before: str, match: re.Match[str], after: str) -> str | None:
+    """Return `%0` for a preferred carrier, `%1` for an avoided one, None if the match is not a carrier."""
+    if _NOT_A_CARRIER_AFTER.match(after) or _INDIFFERENT_LEAD.search(before):
+        return None
+    if beside := _CARRIER_BEFORE.search(before):
+        return beside[0][:2]
+    if _AVOIDING_LEAD.search(before):
+        return "%1"
+    is_named = match[1] in _load_full_names() or match[2]
+    joint = _CONJUNCTION.match(after)
+    following = _compile_name_pattern().match(after, joint.end()) if joint else None
+    is_named = is_named or (following is not None and following[1] in _load_full_names())
+    is_followed = (
+        after.startswith(" preferred") if is_carrier(match[1]) else bool(_FLIGHT_WORD_AFTER.match(after))
+    )
+    return "%0" if is_named or is_followed or _PREFERRING_LEAD.search(before) else None
+
+
+@cache
+def _load_codes() -> dict[str, str]:
+    found = {}
+    for row in read_table("carriers.csv"):
+        for name in (row["code"], row["name"], *filter(None, row["aliases"].split("|"))):
+            found[normalize_text(name)] = row["code"]
+    return found
+
+
+@cache
+def _load_names_by_code() -> dict[str, tuple[str, ...]]:
+    return {
+        row["code"]: (row["name"], *filter(None, row["aliases"].split("|")))
+        for row in read_table("carriers.csv")
+    }
+
+
+@cache
+def _load_full_names() -> frozenset[str]:
+    return frozenset(normalize_text(row["name"]) for row in read_table("carriers.csv")) - _AMBIGUOUS_NAMES
+
+
+@cache
+def _compile_name_pattern() -> re.Pattern[str]:
+    known = "|".join(re.escape(each) for each in sorted(_load_codes(), key=len, reverse=True))
+    return re.compile(rf"\b({known})( air ?lines?| airways)?\b")

@@ -1,0 +1,299 @@
+"""Day words in a sentence: replaces each by a marker @0, @1 … and returns its `Day`.
+
+A marker also shows the later parsers where a day was, so that no city's name crosses it. Patterns are tried
+in order, the most exact first; the first match takes the words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Final
+
+from tripcortex.domain.planner import days
+from tripcortex.domain.planner.days import Day
+from tripcortex.domain.planner.text_normalization import NUMBER, parse_number
+
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS: Final = (
+    "january february march april may june july august september october november december".split()
+)
+W: Final = (
+    r"(mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?"
+    r"|sun(?:day)?)"
+)
+M: Final = (
+    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
+D: Final = r"(\d{1,2})(?:st|nd|rd|th)?"
+_WORD_ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+_NTH: Final = rf"(\d{{1,2}}(?:st|nd|rd|th)?|{'|'.join(_WORD_ORDINALS)})"
+_YEAR: Final = r"(?:(?: ,)? (\d{4}))?"
+_TO: Final = r"(?: ?- ?| to | until | till | through | thru )(?:the )?"
+_CENTURY: Final = 100
+_DECADE_DIGITS: Final = 2
+_MONTHS_MAX: Final = 12
+
+DayTuple = tuple[Day, ...]
+DayBuilder = Callable[[re.Match[str], bool | None], DayTuple]
+
+
+def mark_days(text: str, day_first: bool | None) -> tuple[str, list[Day], list[tuple[int, int]]]:
+    """Return the text with markers, the days of the markers, and the pairs of markers that form one range."""
+    spans: list[tuple[int, int, DayTuple]] = []
+    left = text
+    for pattern, maker in _PATTERNS:
+        for match in pattern.finditer(left):
+            made = maker(match, day_first)
+            if made:
+                spans.append((match.start(), match.end(), made))
+                left = left[: match.start()] + "\0" * (match.end() - match.start()) + left[match.end() :]
+    found: list[Day] = []
+    tied: list[tuple[int, int]] = []
+    pieces, at = [], 0
+    for start, end, made in sorted(spans, key=lambda each: each[0]):
+        first = len(found)
+        found.extend(made)
+        if len(made) > 1:
+            tied.append((first, first + 1))
+        pieces += [text[at:start], " ", " ".join(f"@{first + offset}" for offset in range(len(made))), " "]
+        at = end
+    return re.sub(r" +", " ", "".join(pieces) + text[at:]), found, tied
+
+
+def _parse_weekday(word: str | None) -> int | None:
+    return next((at for at, each in enumerate(_WEEKDAYS) if word and each.startswith(word[:3])), None)
+
+
+def _parse_month(word: str) -> int:
+    return next(at for at, each in enumerate(_MONTHS, 1) if each.startswith(word[:3]))
+
+
+def _build_day(words: str, month: int, day: int, year: str | None, of_week: int | None = None) -> Day:
+    if year is None:
+        return days.month_day(words, month, day, of_week)
+    full = int(year) + (20 * _CENTURY if len(year) == _DECADE_DIGITS else 0)
+    try:
+        return days.fixed_day(
+            words, *(each for each in (date(full, month, day),) if of_week in (None, each.weekday()))
+        )
+    except ValueError:
+        return days.fixed_day(words)
+
+
+def _iso(match: re.Match[str], _: bool | None) -> DayTuple:
+    return (
+        (_build_day(match[0], int(match[2]), int(match[3]), match[1]),)
+        if int(match[2]) <= _MONTHS_MAX
+        else (days.fixed_day(match[0]),)
+    )
+
+
+def _numeric(match: re.Match[str], day_first: bool | None) -> DayTuple:
+    """Parse 3/4 and 3-4-2026: both orders if the locale is unknown. With dots the day always comes first."""
+    one, other, year = int(match[1]), int(match[3]), match[4] or None
+    if match[2] == ".":
+        day_first = True
+    orders = {None: ((one, other), (other, one)), True: ((other, one),), False: ((one, other),)}[day_first]
+    possible = [order for order in dict.fromkeys(orders) if 1 <= order[0] <= _MONTHS_MAX]
+    read = [_build_day(match[0], month, day, year) for month, day in possible]
+    return (days.any_of(match[0], read, is_vague=len(read) > 1),)
+
+
+def _month_range(match: re.Match[str], _: bool | None) -> DayTuple:
+    month = _parse_month(match[1])
+    return tuple(_build_day(match[0], month, int(day), match[4]) for day in (match[2], match[3]))
+
+
+def _range_month(match: re.Match[str], _: bool | None) -> DayTuple:
+    month = _parse_month(match[3])
+    return tuple(_build_day(match[0], month, int(day), match[4]) for day in (match[1], match[2]))
+
+
+def _two_days(match: re.Match[str], _: bool | None) -> DayTuple:
+    """ "8 Dec 12 Dec": not 8, Dec 12, Dec."""
+    pairs = ((match[2], match[1]), (match[4], match[3]))
+    return tuple(
+        _build_day(f"{day} {month}", _parse_month(month), int(day), match[5]) for month, day in pairs
+    )
+
+
+def _month_then_day(match: re.Match[str], _: bool | None) -> DayTuple:
+    return (
+        _build_day(match[0], _parse_month(match[2]), _ordinal(match[3]), match[4], _parse_weekday(match[1])),
+    )
+
+
+def _day_then_month(match: re.Match[str], _: bool | None) -> DayTuple:
+    return (
+        _build_day(match[0], _parse_month(match[3]), _ordinal(match[2]), match[4], _parse_weekday(match[1])),
+    )
+
+
+def _ordinal(word: str) -> int:
+    return _WORD_ORDINALS.index(word) + 1 if word in _WORD_ORDINALS else int(re.sub(r"\D", "", word))
+
+
+def _nth(match: re.Match[str], _: bool | None) -> DayTuple:
+    month = match["month"] if "month" in match.re.groupindex else None
+    ahead = None if month is None else 0 if month == "this" else 1
+    return (
+        days.day_of_month(match[0], int(match["day"]), _parse_weekday(match.groupdict().get("week")), ahead),
+    )
+
+
+def _plain(build: Callable[[re.Match[str]], Day]) -> DayBuilder:
+    return lambda match, _: (build(match),)
+
+
+def _in(match: re.Match[str]) -> Day:
+    many, unit = parse_number(match[1]), match[2]
+    if unit.startswith("month"):
+        return days.months_from_today(match[0], many)
+    return days.from_today(match[0], many * _unit_days(unit))
+
+
+def _unit_days(unit: str) -> int:
+    return 14 if unit.startswith("fortnight") else days.WEEK if unit.startswith("week") else 1
+
+
+def _weeks_from(match: re.Match[str]) -> Day:
+    return days.weekday_ahead(match[0], _parse_weekday(match[2]) or 0, parse_number(match[1]))
+
+
+def _in_weeks(match: re.Match[str]) -> Day:
+    return days.weekday_of_week(match[0], _parse_weekday(match[1]) or 0, parse_number(match[2]))
+
+
+def _of_week(how: str, group: int = 1) -> DayBuilder:
+    return _plain(lambda match: days.weekday(match[0], _parse_weekday(match[group]) or 0, how))
+
+
+_UNIT: Final = r"(days?|weeks?|months?|fortnights?)"
+# The first that matches takes the words.
+_PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
+    (re.compile(pattern), maker)
+    for pattern, maker in (
+        (r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", _iso),
+        (r"(?<![\d$€£/.])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/])", _numeric),
+        (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
+        # A stay from a day, or a day so long after another: which of them is not said.
+        (
+            rf"\b{NUMBER} {_UNIT} (?:from|after|following|before|prior to|ahead of) (?:the )?(?:{M} (?:the "
+            rf")?{_NTH}\b|{_NTH}(?: of)? ?{M}\b)",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
+        (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
+        (rf"\b{D} {M} {D} {M}\b{_YEAR}", _two_days),
+        (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b){_YEAR}", _month_then_day),
+        (
+            rf"\b(?:{W} ?,? )?(?:the )?{_NTH}(?: of)? ?{M}\b{_YEAR}",
+            _day_then_month,
+        ),
+        (rf"\b(?P<week>{W}) ?,? (?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)\b", _nth),
+        (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)(?: of (?P<month>this|next) month)\b", _nth),
+        (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b", _nth),
+        (
+            r"\bthe day after tomorrow\b|\bday after tomorrow\b|\bovermorrow\b",
+            _plain(lambda match: days.from_today(match[0], 2)),
+        ),
+        (rf"\b({NUMBER}) weeks? (?:from|after|on) (?:this |next )?{W}\b", _plain(_weeks_from)),
+        (
+            rf"\b(?:on )?{W} (week|fortnight)\b(?! (?:of|after|before|commencing))",
+            _plain(
+                lambda match: days.weekday_later(
+                    match[0], _parse_weekday(match[1]) or 0, _unit_days(match[2])
+                )
+            ),
+        ),
+        (
+            r"\b(today|tomorrow) (week|fortnight)\b",
+            _plain(lambda match: days.from_today(match[0], (match[1] == "tomorrow") + _unit_days(match[2]))),
+        ),
+        (rf"\b{W} in ({NUMBER}) weeks?(?: time)?\b", _plain(_in_weeks)),
+        (
+            rf"\b(?:the )?{W} after next\b|\b(?:every|each) {W}\b",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (
+            rf"\b(?:the )?(?:first|second|third|fourth|last) {W} (?:of|in) (?:{M}|the month|this month|next "
+            r"month)\b",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (
+            r"\b(?:a|one) week from (tomorrow|today|now)\b",
+            _plain(lambda match: days.from_today(match[0], 8 if match[1] == "tomorrow" else 7)),
+        ),
+        (
+            r"\b(?:on )?the day after(?: that)?(?= ?(?:[,|]|$|and\b|with\b|in\b|at\b|please\b))",
+            _plain(lambda match: days.days_after_departure(match[0], 1)),
+        ),
+        (
+            rf"\b({NUMBER}) {_UNIT} (?:later|after(?:wards)?)\b",
+            _plain(
+                lambda match: days.days_after_departure(
+                    match[0], parse_number(match[1]) * _unit_days(match[2])
+                )
+            ),
+        ),
+        (
+            r"\b(?:the |a |one )?(?:day|night|evening) (?:before|prior|earlier)\b",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (r"\bthe (?:next|following) day\b", _plain(lambda match: days.days_after_departure(match[0], 1))),
+        (rf"\b(?:in|within) ({NUMBER}) {_UNIT}(?: time)?\b", _plain(_in)),
+        (rf"\b({NUMBER}) {_UNIT} from (?:now|today)\b", _plain(_in)),
+        (
+            rf"\b(?:on )?{W} (?:of )?next week\b|\bnext week(?: on)? {W}\b",
+            _plain(
+                lambda match: days.weekday(match[0], _parse_weekday(match[1] or match[2]) or 0, "next week")
+            ),
+        ),
+        (
+            rf"\b(?:on )?{W} (?:of )?this week\b|\bthis week(?: on)? {W}\b",
+            _plain(lambda match: days.weekday(match[0], _parse_weekday(match[1] or match[2]) or 0, "this")),
+        ),
+        (rf"\bnext {W}\b", _of_week("next")),
+        (rf"\b(?:this )?(?:coming|upcoming) {W}\b", _of_week("coming")),
+        (rf"\bthe following {W}\b", _of_week("following")),
+        (rf"\bthis {W}\b", _of_week("this")),
+        (
+            r"\b(?:at )?(?:the )?(?:very )?end of (?:the|this) month\b|\b(?:at )?month end\b",
+            _plain(lambda match: days.month_end(match[0], 0)),
+        ),
+        (
+            r"\b(?:at )?(?:the )?(?:very )?end of next month\b",
+            _plain(lambda match: days.month_end(match[0], 1)),
+        ),
+        (
+            r"\b(?:tomorrow|tmrw|tomorow|tommorow|tommorrow)\b",
+            _plain(lambda match: days.from_today(match[0], 1)),
+        ),
+        (r"\btoday\b", _plain(lambda match: days.from_today(match[0], 0))),
+        (r"\byesterday\b|\blast (?:week|month|year)\b", _plain(lambda match: days.from_today(match[0], -1))),
+        (rf"\blast {W}\b", _plain(lambda match: days.from_today(match[0], -1))),
+        (
+            r"\b(?:sometime |some time |some day |any day |anytime |early |late |later )*(?:in )?(?:the "
+            r")?(?:(?:beginning|start|middle|end) of )?(?:the )?(?:next|this|coming) "
+            r"(?:week|month|year|weekend|quarter|spring|summer|autumn|fall|winter)\b",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (
+            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas(?: day| "
+            r"eve)?|easter|thanksgiving|new years?(?: day| eve)?|labor day|memorial day)\b",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (
+            rf"\b(?:early |late |mid[ -]?|sometime )*in (?:early |late |mid[ -]?)?{M}\b(?! \d)",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (
+            r"\b(?:soon|asap|as soon as possible|sometime|some day|whenever|any day)\b",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (rf"\b{W}s?\b", _of_week("")),
+    )
+)

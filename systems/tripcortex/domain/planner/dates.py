@@ -1,0 +1,237 @@
+"""Dates in a sentence: departure, return, length of stay, one way or return trip.
+
+normalized text → one way? → length of stay → `date_words` replaces days by markers → the words around a
+marker give its role
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tripcortex.domain.planner import days
+from tripcortex.domain.planner.date_words import mark_days
+from tripcortex.domain.planner.days import Day
+from tripcortex.domain.planner.gazetteer import CHOICES_MAX
+from tripcortex.domain.planner.text_normalization import NUMBER, parse_number
+
+RETURN: Final = (
+    r"(?:return(?:ing|s)?|(?:com(?:e|ing)|fly(?:ing)?|get(?:ting)?|be|go(?:ing)?)? ?back"
+    r"|(?:com(?:e|ing) |fly(?:ing)? |head(?:ing)? |go(?:ing)? )?home|inbound|until|till|til|through|thru)"
+)
+_FILL: Final = (
+    r"(?:(?: ,| home| again| on| the| late| early| morning| afternoon| evening| night| of| in| flight| date| "
+    r"is| trip"
+    r"| (?:to|from) (?!@)\w+(?: \w+)??){0,6})"
+)
+
+
+@dataclass(frozen=True)
+class Dates:
+    """The dates of a sentence. `text` has markers in place of the days; `back` are the markers of return
+    days.
+    """
+
+    text: str
+    departure: Day | None = None
+    returning: Day | None = None
+    # Nights, or days that may be counted in two ways.
+    stay: tuple[int, ...] = ()
+    trip: str | None = None
+    # A second day without a role: whether it is the return has to be asked.
+    doubtful: Day | None = None
+    back: frozenset[int] = frozenset()
+
+
+def parse_dates(plain: str, day_first: bool | None) -> Dates:
+    """Parse the dates. `day_first` says whether the employee reads 3/4 as a day in April; None if unknown."""
+    text, trip = _parse_trip_kind(plain)
+    text, stay = _parse_stay(text)
+    text, found, tied = mark_days(text, day_first)
+    return replace(_assign_roles(text, found, tied, is_one_way=trip == "one_way"), stay=stay, trip=trip)
+
+
+# --- finding ------------------------------------------------------------------------------------------------
+
+_ONE_WAY: Final = re.compile(
+    r"\b(?:one ?- ?way|one way|oneway|single (?:ticket|flight|trip)|no return(?: flight| trip)?|not "
+    r"(?:returning|coming back)"
+    r"|without (?:a )?return|outbound only|dont need (?:a |the )?return(?: flight)?)\b"
+)
+_ROUND: Final = re.compile(
+    r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)|there and back|both "
+    r"ways)\b(?!(?: on| is)? [@\d])"
+)
+_STAYS: Final = (
+    # Fewer than none: it is asked about.
+    (
+        re.compile(
+            r"(?:\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) )?(?<!\S)(-\d{1,3}) ?-? "
+            r"?(?:nights?|days?|weeks?)\b"
+        ),
+        "less",
+    ),
+    (
+        re.compile(
+            rf"\b(?:(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) )?({NUMBER})(?:-| to | or )({NUMBER}) ?-? "
+            r"?(?P<unit>night)s?\b"
+        ),
+        "range",
+    ),
+    (
+        re.compile(
+            rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER})(?:-| to | or )({NUMBER}) "
+            r"(?P<unit>day|week)s?\b"
+        ),
+        "range",
+    ),
+    (re.compile(rf"\b(?!an? )({NUMBER}) ?-? ?day (?:trip|stay|visit)\b"), "day"),
+    (
+        re.compile(
+            r"\b(?:(?:for|come back|back|return(?:ing)?) )?(?:on )?(?:the )?same ?-? ?day\b|\bday "
+            r"trip\b|\bfor the day\b"
+        ),
+        "same",
+    ),
+    (re.compile(rf"\b(?:for |stay(?:ing)? (?:for )?)?({NUMBER}) ?-? ?nights?\b(?: (?:trip|stay))?"), "night"),
+    (
+        re.compile(
+            rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER}) (?:working |business )?days?\b(?! "
+            r"(?:later|from (?:now|today|tomorrow)))"
+        ),
+        "day",
+    ),
+    (
+        re.compile(
+            rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER}) weeks?\b(?! (?:later|from "
+            r"(?:now|today|tomorrow)))"
+        ),
+        "week",
+    ),
+    (re.compile(r"\b(?:stay(?:ing)? )?overnight\b(?! flight)"), "overnight"),
+)
+
+
+def _parse_trip_kind(text: str) -> tuple[str, str | None]:
+    one_way, both = _ONE_WAY.search(text), _ROUND.search(text)
+    text = _ROUND.sub(" | ", _ONE_WAY.sub(" | ", text))
+    return text, "one_way" if one_way else "round_trip" if both else None
+
+
+def _parse_stay(text: str) -> tuple[str, tuple[int, ...]]:
+    for pattern, unit in _STAYS:
+        if match := pattern.search(text):
+            return f"{text[: match.start()]} | {text[match.end() :]}", _nights(unit, match)
+    return text, ()
+
+
+def _nights(unit: str, match: re.Match[str]) -> tuple[int, ...]:
+    if unit in ("same", "overnight"):
+        return (0,) if unit == "same" else (1,)
+    if unit == "less":
+        return (int(match[1]),)
+    if unit == "range":
+        ends = sorted(parse_number(match[each]) for each in (1, 2))
+        many = range(ends[0], ends[1] + 1) if ends[1] - ends[0] < CHOICES_MAX else ends
+        return tuple(sorted({nights for each in many for nights in _count_nights(match["unit"], each)}))
+    return _count_nights(unit, parse_number(match[1]))
+
+
+def _count_nights(unit: str, many: int) -> tuple[int, ...]:
+    if unit == "week":
+        return (many * days.WEEK,)
+    return (many,) if unit == "night" else (many - 1, many)
+
+
+# --- roles --------------------------------------------------------------------------------------------------
+
+_EVENT: Final = (
+    r"\b(?:meetings?|conference|workshop|event|appointment|interview|summit|training|wedding|seminar|trade "
+    r"show|offsite)\b"
+    r"[^|@]*@(\d+)"
+)
+_LEAVING: Final = (
+    r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
+    r"(?: (?:me|out|there|over|on|the|is|date|to \w+|from \w+|early|late))* @(\d+)"
+)
+# Of which of several days it is the day after is not said.
+_DAY_AFTER: Final = re.compile(r"\bday after(?: that)?$|\b(?:next|following) day$")
+
+
+def _assign_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_one_way: bool) -> Dates:
+    dropped = _indexes(
+        r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)"
+        # A past stay is not a future trip.
+        r"|\b(?:(?:was|were|been) (?:in|at)|been to)(?: [a-z]+){1,3}? @(\d+)",
+        text,
+    )
+    loose = _indexes(
+        r"\b(?:by|before|after|around|about|approximately|roughly|no later than|latest|between|near|not "
+        r"before)"
+        r"(?: the| on)? @(\d+)|@(\d+)(?: at the latest| or (?:so|later|earlier|thereabouts))",
+        text,
+    ) | _indexes(r"\bbetween @\d+ and @(\d+)", text)
+    # The day of a meeting is not the day of the flight to it.
+    loose |= _indexes(_EVENT, text) - _indexes(_LEAVING, text)
+    loose |= {at for at, day in enumerate(found) if at > 1 and _DAY_AFTER.search(day.words.strip())}
+    found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
+    back = _indexes(rf"\b{RETURN}{_FILL} @(\d+)", text)
+    back |= _indexes(
+        r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
+    )
+    back |= _indexes(r"\bout (?:on )?@\d+[^@]*\bin on @(\d+)", text)
+    back |= {second for _, second in tied} | _adjacent(text, found)
+    # "Thursday or Friday" is one day of which it is not said which.
+    either = _either(text)
+    back |= {second for first, second in either if first in back}
+    there = [at for at in range(len(found)) if at not in back | dropped]
+    returns = [found[at] for at in sorted(back) if at not in dropped]
+    departure, doubtful = _leaving(text, found, there, is_only_one=is_one_way or bool(returns))
+    returning = days.any_of(_words(returns), returns, is_vague=True) if len(returns) > 1 else None
+    return Dates(
+        text, departure, returning or next(iter(returns), None), doubtful=doubtful, back=frozenset(back)
+    )
+
+
+def _adjacent(text: str, found: list[Day]) -> set[int]:
+    """Return the second of two dates without a word between them: "8 Dec 12 Dec"."""
+    pairs = ((int(match[1]), int(match[2])) for match in re.finditer(r"(?=@(\d+) @(\d+))", text))
+    dated = {at for at, day in enumerate(found) if re.search(r"\d", day.words)}
+    return {second for first, second in pairs if {first, second} <= dated}
+
+
+def _either(text: str) -> list[tuple[int, int]]:
+    pairs = re.finditer(r"(?=@(\d+) (?:, )?(?:or|and/or|/) (?:on |the )*@(\d+))", text)
+    return [(int(match[1]), int(match[2])) for match in pairs]
+
+
+def _words(found: list[Day]) -> str:
+    return " or ".join(each.words.strip() for each in found)
+
+
+def _indexes(pattern: str, text: str) -> set[int]:
+    """Return the marker numbers of all matches, overlapping ones included: "@0 to @1 to @2"."""
+    found: Iterable[re.Match[str]] = re.finditer(f"(?={pattern})", text)
+    return {int(group) for match in found for group in match.groups() if group is not None}
+
+
+def _leaving(
+    text: str, found: list[Day], there: list[int], *, is_only_one: bool
+) -> tuple[Day | None, Day | None]:
+    """Return the departure, and a second day next to it without a role, which may be the return date."""
+    if not there:
+        return None, None
+    every = [found[at] for at in there]
+    said = [at for at in there if at in _indexes(_LEAVING, text)]
+    in_doubt = days.any_of(_words(every), every, is_vague=True)
+    if len(every) > 1 and (there[0], there[1]) in _either(text):
+        return in_doubt, None
+    if len(every) == 1 or len(said) == 1:
+        first = said[0] if said else there[0]
+        others = [found[at] for at in there if at > first]
+        return found[first], others[0] if others and not is_only_one else None
+    # Which of them is meant is not said: one way, or with a return beside them, the other is no part of the
+    # trip.
+    return (in_doubt, None) if is_only_one else (every[0], every[1])

@@ -1,0 +1,332 @@
+"""The decision on a parsed request: a plan if every part is known, else one question or a refusal.
+
+The planner asks first about ambiguous parts, one at a time and with choices, then about all missing parts at
+once. It fills in only what the employee's profile says: the home airport as the origin, and the usual cabin.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Final, Literal, NamedTuple
+
+from holdfast.core.errors import InternalError
+from tripcortex.domain.planner import gazetteer
+from tripcortex.domain.planner.days import Day
+from tripcortex.domain.planner.gazetteer import CHOICES_MAX, Place
+from tripcortex.domain.planner.money import USD
+from tripcortex.domain.planner.place_mentions import HOME, Mention
+from tripcortex.domain.planner.ports import (
+    DAYS_AHEAD_MAX,
+    PARTS,
+    PlanOutcome,
+    PlanRequest,
+    Question,
+    Refusal,
+    Traveller,
+    TripPlan,
+)
+from tripcortex.domain.planner.request_parser import ParsedRequest
+from tripcortex.domain.planner.unused_words import PHRASES_MAX
+from tripcortex.model.entities import Preferences, TripParameters
+
+# Deductions from a confidence of 1: for a place that was matched despite a typo, for each unused phrase, for
+# each question.
+TYPO_COST: Final = 0.2
+UNUSED_COST: Final = 0.1
+MAX_UNUSED_COST: Final = 0.3
+ANSWER_COST: Final = 0.05
+
+_MISSING_QUESTIONS: Final = {
+    "destination": "Where do you want to fly to?",
+    "origin": "Where do you leave from?",
+    "departure_date": "On which day do you leave?",
+    "return_date": "On which day do you come back, or is it one way?",
+}
+ONE_WAY: Final = "one way"
+_PREPOSITION: Final = re.compile(r"^(?:at|over|in|on) (?:the )?")
+NOT_UNDERSTOOD: Final = "I could not make use of"
+# The part is missing. None means "no return flight" instead.
+Missing = Literal["absent"]
+MISSING: Final[Missing] = "absent"
+
+
+def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) -> PlanOutcome:
+    """Return a plan, a question or a refusal for the parsed request. `answers` is the number of answers so
+    far; each lowers the confidence.
+    """
+    if parsed.refusal:
+        return parsed.refusal
+    today = request.now.astimezone(request.employee.zone).date()
+    destination, origin = (
+        _resolve_destination(parsed, request.employee),
+        _resolve_origin(parsed, request.employee),
+    )
+    departure = _resolve_departure(parsed, today)
+    returning = _resolve_return(parsed, today, departure)
+    parts = (destination, origin, departure, returning, _check_cabin(parsed), _check_budget(parsed))
+    for part in parts:
+        if isinstance(part, Question):
+            return _add_unused_words(part, parsed.missed)
+        if isinstance(part, Refusal):
+            return part
+    missing = tuple(name for name, part in zip(PARTS, parts, strict=True) if part is MISSING)
+    if missing:
+        choices = (ONE_WAY,) if missing == ("return_date",) else ()
+        sentences = (
+            *_format_phrases(NOT_UNDERSTOOD, parsed.left),
+            *(_MISSING_QUESTIONS[name] for name in missing),
+        )
+        return Question(" ".join(sentences), missing, choices)
+    if not (isinstance(destination, Place) and isinstance(origin, Place) and isinstance(departure, date)):
+        raise InternalError("A part of the trip is neither resolved nor missing.")
+    route = _Route(destination, origin, departure, returning if isinstance(returning, date) else None)
+    return _build_plan(parsed, request, answers, route)
+
+
+def _add_unused_words(question: Question, missed: tuple[str, ...]) -> Question:
+    """Return the question with the words of the last answer in front if that answer was not understood."""
+    return replace(question, text=" ".join((*_format_phrases(NOT_UNDERSTOOD, missed), question.text)))
+
+
+class _Route(NamedTuple):
+    destination: Place
+    origin: Place
+    departure: date
+    returning: date | None
+
+
+def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route: _Route) -> PlanOutcome:
+    destination, origin = route.destination, route.origin
+    if set(destination.airports) & set(origin.airports):
+        return Refusal(
+            "same_place",
+            f"This begins and ends in {destination.name}: say another place to fly to, or another one to "
+            "leave from.",
+        )
+    return TripPlan(
+        TripParameters(
+            origin=origin.airports[0],
+            destination=destination.airports[0],
+            departure_date=route.departure,
+            return_date=route.returning,
+            cabin_class=parsed.cabins[0] if parsed.cabins else request.employee.cabin,
+        ),
+        Preferences(
+            vendors=list(parsed.vendors),
+            origin_airports=list(origin.airports[1:]),
+            destination_airports=list(destination.airports[1:]),
+            nonstop=parsed.nonstop,
+            depart_part=parsed.part,
+            budget_usd=parsed.budgets[0].amount if parsed.budgets else None,
+            is_cabin_asked=bool(parsed.cabins),
+        ),
+        _compute_confidence(parsed, answers),
+        parsed.avoided,
+        (*_format_typo_notes(parsed), *parsed.notes, *_format_phrases("I did not use:", parsed.left)),
+    )
+
+
+def _compute_confidence(parsed: ParsedRequest, answers: int) -> float:
+    near = sum(each is not None and each.has_typo for each in (parsed.origin, parsed.destination))
+    left = min(MAX_UNUSED_COST, UNUSED_COST * len(parsed.left))
+    return round(max(0.0, 1 - TYPO_COST * near - left - ANSWER_COST * answers), 2)
+
+
+def _format_phrases(lead: str, phrases: tuple[str, ...]) -> tuple[str, ...]:
+    words = ", ".join(f"“{each}”" for each in phrases[:PHRASES_MAX])
+    return (f"{lead} {words}.",) if words else ()
+
+
+def _format_typo_notes(parsed: ParsedRequest) -> tuple[str, ...]:
+    near = [each for each in (parsed.destination, parsed.origin) if each and each.has_typo]
+    return tuple(f"I read “{each.words}” as {each.places[0].name}." for each in near)
+
+
+# --- where --------------------------------------------------------------------------------------------------
+
+
+def _resolve_destination(parsed: ParsedRequest, employee: Traveller) -> Place | Question | Missing:
+    if parsed.destination is None:
+        return MISSING
+    return _resolve_place(parsed.destination, "destination", employee)
+
+
+def _resolve_origin(parsed: ParsedRequest, employee: Traveller) -> Place | Question | Missing:
+    if parsed.origin is None:
+        return _get_home(employee) or MISSING
+    home = [each for each in parsed.origin.places if employee.home_airport in each.airports]
+    # If the name has several meanings, prefer the employee's home.
+    return home[0] if home else _resolve_place(parsed.origin, "origin", employee)
+
+
+def _get_home(employee: Traveller) -> Place | None:
+    return gazetteer.get_airport(employee.home_airport) if employee.home_airport else None
+
+
+def _resolve_place(mention: Mention, part: str, employee: Traveller) -> Place | Question | Missing:
+    if mention.places == (HOME,):
+        return _get_home(employee) or MISSING
+    if len(mention.places) == 1:
+        return mention.places[0]
+    lead = "Where do you want to fly to" if part == "destination" else "Where do you leave from"
+    if mention.regions:
+        labels = _format_labels(
+            tuple(city for each in mention.regions for city in gazetteer.list_cities(each))
+        )
+        return Question(f"{lead}: which city of {mention.regions[0].name}?", (part,), labels)
+    labels = _format_labels(mention.places)
+    if not mention.words:
+        return Question(f"{lead}? A city or an airport's code will do.", (part,))
+    if not labels:
+        text = f"I know no airport of “{mention.words}”. {lead}? A city or an airport's code will do."
+        return Question(text, (part,))
+    which = (
+        f"“{mention.words}” may be {' or '.join(labels)}."
+        if len(labels) > 1
+        else f"Did you mean {labels[0]}? Otherwise say the city or the airport's code."
+    )
+    return Question(f"{lead}? {which}", (part,), labels)
+
+
+def _format_labels(places: tuple[Place, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.label for each in places))[:CHOICES_MAX]
+
+
+# --- when ---------------------------------------------------------------------------------------------------
+
+
+def _resolve_departure(parsed: ParsedRequest, today: date) -> date | Question | Refusal | Missing:
+    if parsed.departure is None:
+        return MISSING
+    return _resolve_day(parsed.departure, "departure_date", today, None)
+
+
+def _resolve_return(
+    parsed: ParsedRequest, today: date, departure: date | Question | Refusal | Missing
+) -> date | None | Question | Refusal | Missing:
+    is_back_said = parsed.returning is not None or bool(parsed.stay)
+    if parsed.trip == "one_way":
+        return _ask_one_way_or_return(parsed) if is_back_said else None
+    if not isinstance(departure, date):
+        return None if is_back_said else MISSING
+    if parsed.returning:
+        day = _check_return_order(_resolve_day(parsed.returning, "return_date", today, departure), departure)
+        return _check_stay(day, parsed.stay, departure) if isinstance(day, date) else day
+    if parsed.stay:
+        return _resolve_stay(parsed.stay, today, departure)
+    if parsed.doubtful:
+        return _ask_if_return(parsed.doubtful, today, departure)
+    return MISSING
+
+
+def _ask_one_way_or_return(parsed: ParsedRequest) -> Question:
+    text = "You say one way and also when you come back. On which day do you come back, or is it one way?"
+    return Question(text, ("return_date",), (ONE_WAY,))
+
+
+def _check_return_order(day: date | Question | Refusal, departure: date) -> date | Question | Refusal:
+    if isinstance(day, date) and day < departure:
+        text = (
+            f"You would be back on {_format_day(day)}, before you leave on {_format_day(departure)}. "
+            "On which day do you come back?"
+        )
+        return Question(text, ("return_date",))
+    return day
+
+
+def _check_stay(day: date, stay: tuple[int, ...], departure: date) -> date | Question:
+    """Return the return date if it matches the length of the stay, else a question."""
+    by_stay = [departure + timedelta(days=nights) for nights in stay]
+    if not by_stay or day in by_stay:
+        return day
+    both = (day, *by_stay)
+    days = " or on ".join(map(_format_day, both))
+    text = f"The day and the length of your stay do not agree. Do you come back on {days}?"
+    return Question(text, ("return_date",), tuple(each.isoformat() for each in both))
+
+
+def _resolve_stay(stay: tuple[int, ...], today: date, departure: date) -> date | Question | Refusal:
+    found = [departure + timedelta(days=nights) for nights in stay]
+    if found[0] > today + timedelta(days=DAYS_AHEAD_MAX):
+        return _refuse_too_far(found[0])
+    if len(found) == 1:
+        return _check_return_order(found[0], departure)
+    text = f"Do you come back on {' or on '.join(_format_day(each) for each in found)}?"
+    return Question(text, ("return_date",), tuple(each.isoformat() for each in found))
+
+
+def _ask_if_return(day: Day, today: date, departure: date) -> Question:
+    found = [each.isoformat() for each in day.resolve(today, departure) if each >= departure]
+    text = f"Is “{day.words}” the day you come back? Otherwise say when, or that it is one way."
+    return Question(text, ("return_date",), (*found, ONE_WAY))
+
+
+def _resolve_day(day: Day, part: str, today: date, after: date | None) -> date | Question | Refusal:
+    end = today + timedelta(days=DAYS_AHEAD_MAX)
+    found = day.resolve(today, after)
+    lead = "On which day do you leave?" if part == "departure_date" else "On which day do you come back?"
+    possible = [each for each in found if (after or today) <= each <= end]
+    if day.is_vague or len(found) != 1:
+        choices = tuple(each.isoformat() for each in possible[:CHOICES_MAX])
+        return Question(f"{_describe_ambiguity(day, found, possible)} {lead}", (part,), choices)
+    if found[0] > end:
+        return _refuse_too_far(found[0])
+    if found[0] < today:
+        return Question(f"“{day.words.strip()}” is over: it is {_format_day(today)}. {lead}", (part,))
+    return found[0]
+
+
+def _refuse_too_far(day: date) -> Refusal:
+    return Refusal(
+        "too_far",
+        f"{_format_day(day)} is more than {DAYS_AHEAD_MAX} days ahead, and flights are not sold so early. "
+        "Please "
+        "ask "
+        f"again from {_format_day(day - timedelta(days=DAYS_AHEAD_MAX))} on.",
+    )
+
+
+def _describe_ambiguity(day: Day, found: tuple[date, ...], possible: list[date]) -> str:
+    words = _PREPOSITION.sub("", day.words.strip())
+    if not found:
+        return f"“{words}” does not tell me the date." if day.is_vague else f"There is no “{words}”."
+    if len(found) == 1:
+        return f"“{words}” is {_format_day(found[0])}, and not plainly the day of the flight."
+    return f"“{words}” can be {' or '.join(_format_day(each) for each in possible or found)}."
+
+
+def _format_day(day: date) -> str:
+    return f"{day:%A} {day.day} {day:%B %Y}"
+
+
+# --- cabin and money ----------------------------------------------------------------------------------------
+
+
+def _check_cabin(parsed: ParsedRequest) -> None | Question:
+    if len(parsed.cabins) <= 1:
+        return None
+    choices = tuple(f"{each.value.replace('_', ' ')} class" for each in parsed.cabins)
+    return Question(f"Which cabin is it to be: {' or '.join(choices)}?", ("cabin_class",), choices)
+
+
+def _check_budget(parsed: ParsedRequest) -> None | Question:
+    if not parsed.budgets:
+        return None
+    first = parsed.budgets[0]
+    if first.currency not in (USD, ""):
+        text = (
+            f"I count in US dollars and do not convert {first.currency}. "
+            "How much may it cost at most, in dollars?"
+        )
+        return Question(text, ("budget",))
+    if len(parsed.budgets) > 1 or first.amount <= 0:
+        choices = tuple(f"${each.amount}" for each in parsed.budgets if each.amount > 0)
+        return Question("How much may it cost at most, in US dollars?", ("budget",), choices)
+    if not first.currency:
+        text = (
+            f"Is the limit {first.amount} US dollars? Otherwise say how much it may cost at most, in dollars."
+        )
+        return Question(text, ("budget",), (f"${first.amount}",))
+    return None

@@ -1,0 +1,235 @@
+"""Places: cities with their airports, airports by code and name, states and countries.
+
+Cities come from `metropolitan.csv`: most of the 7,800 IATA codes are small airfields, and no data set says
+which airport is a city's main one. `airportsdata` knows every IATA code; the planner always asks before it
+uses a city that only `airportsdata` knows.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import airportsdata
+from rapidfuzz.distance import OSA
+
+from tripcortex.domain.planner.text_normalization import normalize_text
+
+CODE_LETTERS: Final = 3
+# A typo is a wrong, missing or additional letter, or two swapped letters. Short names allow none, long names
+# two.
+_ONE_TYPO_MIN_LETTERS: Final = 5
+_TWO_TYPOS_MIN_LETTERS: Final = 7
+NAME_WORDS_MAX: Final = 4
+CHOICES_MAX: Final = 6
+# Countries where people name the state rather than the country.
+_COUNTRIES_WITH_REGIONS: Final = ("AU", "CA", "GB", "US")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A city with its airports, the main one first; or a single airport if that was named."""
+
+    name: str
+    country: str
+    region: str
+    airports: tuple[str, ...]
+    # The bare name means this place, although other places share the name.
+    is_prominent: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name with its region or country and its main airport, as shown to the employee."""
+        is_of_region = self.region and self.country in _COUNTRIES_WITH_REGIONS
+        where = self.region if is_of_region else get_country_name(self.country)
+        return f"{self.name}, {where} ({self.airports[0]})"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A country, or a state of a country if `region` is not empty."""
+
+    country: str
+    region: str
+    name: str
+
+    def contains(self, place: Place) -> bool:
+        """Return True if the place is in this region."""
+        return place.country == self.country and self.region in ("", place.region)
+
+
+def find_cities(name: str) -> tuple[Place, ...]:
+    """Return the cities of `metropolitan.csv` with this name."""
+    return _load_cities().get(name, ())
+
+
+def find_airport_by_name(name: str) -> Place | None:
+    """Return the airport with this name (such as Heathrow), or None."""
+    code = _load_airport_names().get(name)
+    return get_airport(code) if code else None
+
+
+def get_airport(code: str) -> Place | None:
+    """Return the airport with this IATA code in any case, or None."""
+    row = _load_airports().get(code.upper())
+    if row is None:
+        return None
+    return Place(row["city"] or row["name"], row["country"], row["subd"], (code.upper(),))
+
+
+def is_served(code: str) -> bool:
+    """Return True if `metropolitan.csv` lists the airport."""
+    return code.upper() in _load_served_codes()
+
+
+def find_regions(name: str) -> tuple[Region, ...]:
+    """Return the states and countries with this name or abbreviation."""
+    return _load_regions().get(name, ())
+
+
+def list_cities(region: Region) -> tuple[Place, ...]:
+    """Return the cities of the region, each once."""
+    found = {each.airports[0]: each for each in _load_places() if region.contains(each)}
+    return tuple(found.values())
+
+
+def find_airfields(name: str) -> tuple[Place, ...]:
+    """Return the airports that `airportsdata` knows for a city of this name, with or without scheduled
+    flights.
+    """
+    found = (get_airport(code) for code in _load_airfields().get(name, ()))
+    return tuple(each for each in found if each)
+
+
+def find_similar_cities(name: str) -> tuple[tuple[Place, ...], bool]:
+    """Return the cities whose name is closest to this one, and whether the match is certain.
+
+    Several cities are returned if they are equally close. The match is certain for one typo, or for the same
+    letters in another order; it is not for two typos.
+    """
+    allowed, joined = _count_allowed_typos(name), name.replace(" ", "")
+    found: dict[int, dict[str, tuple[Place, ...]]] = {}
+    for known, bare, places in _load_long_names() if allowed else ():
+        # Missing and additional letters are typos too.
+        if abs(len(bare) - len(joined)) <= allowed:
+            distance = OSA.distance(joined, bare, score_cutoff=allowed)
+            found.setdefault(distance, {})[known] = places
+    best = min(found, default=allowed + 1)
+    if best > allowed:
+        return (), False
+    is_plain = best <= 1 or all(sorted(known.replace(" ", "")) == sorted(joined) for known in found[best])
+    return _prefer_prominent([place for places in found[best].values() for place in places]), is_plain
+
+
+def narrow_places(places: tuple[Place, ...], region: tuple[Region, ...] = ()) -> tuple[Place, ...]:
+    """Return the places in the named regions; without regions, the prominent ones, or else all."""
+    if region:
+        return tuple(each for each in places if any(one.contains(each) for one in region))
+    return _prefer_prominent(places)
+
+
+def get_country_name(code: str) -> str:
+    """Return the English name of a country, or its code if unknown."""
+    return _load_country_names().get(code, code)
+
+
+def _prefer_prominent(places: tuple[Place, ...] | list[Place]) -> tuple[Place, ...]:
+    prominent = tuple(each for each in places if each.is_prominent)
+    if prominent:
+        return prominent
+    return tuple({each.airports[0]: each for each in places}.values())
+
+
+def _count_allowed_typos(name: str) -> int:
+    letters = len(name.replace(" ", ""))
+    return (letters >= _ONE_TYPO_MIN_LETTERS) + (letters >= _TWO_TYPOS_MIN_LETTERS)
+
+
+# --- the tables ---------------------------------------------------------------------------------------------
+
+
+def read_table(name: str) -> Iterator[Mapping[str, str]]:
+    """Yield the rows of a CSV file in this package."""
+    text = files("tripcortex.domain.planner").joinpath(name).read_text("utf-8")
+    return csv.DictReader(text.splitlines())
+
+
+@cache
+def _load_places() -> tuple[Place, ...]:
+    return tuple(
+        Place(
+            row["name"], row["country"], row["region"], tuple(row["airports"].split()), bool(row["prominent"])
+        )
+        for row in read_table("metropolitan.csv")
+    )
+
+
+@cache
+def _load_cities() -> dict[str, tuple[Place, ...]]:
+    found: dict[str, tuple[Place, ...]] = {}
+    for place, row in zip(_load_places(), read_table("metropolitan.csv"), strict=True):
+        for name in (row["name"], *filter(None, row["aliases"].split("|"))):
+            key = normalize_text(name).replace("-", " ")
+            found[key] = (*found.get(key, ()), place)
+    return found
+
+
+@cache
+def _load_long_names() -> tuple[tuple[str, str, tuple[Place, ...]], ...]:
+    """Return the names that are long enough to allow a typo, each also without its spaces."""
+    bare = ((name, name.replace(" ", ""), places) for name, places in _load_cities().items())
+    return tuple(each for each in bare if len(each[1]) >= _ONE_TYPO_MIN_LETTERS)
+
+
+@cache
+def _load_served_codes() -> frozenset[str]:
+    return frozenset(code for each in _load_places() for code in each.airports)
+
+
+@cache
+def _load_airport_names() -> dict[str, str]:
+    return {
+        normalize_text(name): row["code"]
+        for row in read_table("airport_names.csv")
+        for name in row["names"].split("|")
+    }
+
+
+@cache
+def _load_airports() -> Mapping[str, Mapping[str, str]]:
+    loaded: Mapping[str, Mapping[str, str]] = airportsdata.load("IATA")  # type: ignore[assignment]
+    return loaded
+
+
+@cache
+def _load_airfields() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for code, row in _load_airports().items():
+        key = normalize_text(row["city"]).replace("-", " ")
+        found[key] = (*found.get(key, ()), code)
+    return found
+
+
+@cache
+def _load_regions() -> dict[str, tuple[Region, ...]]:
+    found: dict[str, tuple[Region, ...]] = {}
+    for row in read_table("regions.csv"):
+        names = row["names"].split("|")
+        for name in names:
+            region = Region(row["country"], row["region"], names[0].title())
+            found[name] = (*found.get(name, ()), region)
+    return found
+
+
+@cache
+def _load_country_names() -> dict[str, str]:
+    rows = (row for row in read_table("regions.csv") if not row["region"])
+    return {row["country"]: _format_title(row["names"].split("|")[0]) for row in rows}
+
+
+def _format_title(name: str) -> str:
+    return name.upper() if len(name) <= CODE_LETTERS else name.title()

@@ -1,0 +1,264 @@
+"""Mentions of places in a sentence: the longest known name at each position, a code, or an unknown word that
+must be a place.
+
+The parser never takes a place for certain that the employee did not name: a possible typo, a state or an
+unknown name becomes a mention that says so, and `decision` asks about it. `trip_places` gives mentions their
+roles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tripcortex.domain.planner import gazetteer
+from tripcortex.domain.planner.gazetteer import CODE_LETTERS, NAME_WORDS_MAX, Place, Region
+
+HOME: Final = Place("home", "", "", ())
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A place as the employee wrote it. Several `places`, or none, lead to a question."""
+
+    words: str
+    places: tuple[Place, ...]
+    start: int = 0
+    end: int = 0
+    role: str | None = None
+    # The name was matched despite a typo.
+    has_typo: bool = False
+    # The states or countries that were named instead of a city.
+    regions: tuple[Region, ...] = ()
+
+    @property
+    def airports(self) -> frozenset[str]:
+        """The codes of all airports of all possible places."""
+        return frozenset(code for each in self.places for code in each.airports)
+
+
+# Names of cities and codes of airports that are also words: places only directly after a word that leads to a
+# place.
+_AMBIGUOUS_NAMES: Final = frozenset(
+    "nice mobile split male cork bari victoria georgetown regina leon midland la kl dc kennedy hobby logan "
+    "bush reagan "
+    "pearson midway faro bergamo augusta salvador darwin".split()
+)
+_AMBIGUOUS_CODES: Final = frozenset(
+    "the and for see get fly buy can may any all one two our out set put let has had his her its you are was "
+    "ask bed big bus "
+    "but day did due end far few fit fun gym had how job key law lot low man map mad met new not now off old "
+    "own pay per pin "
+    "pop red run sat sun mon tue wed thu fri say sea she sit six sky son tax ten top try use via war way who "
+    "why win yes yet "
+    "jan feb mar apr jun jul aug sep oct nov dec ham bud dub pit fat lit pie rap cow ant bar bag car cut dad "
+    "mum mom den del "
+    "min max per los las san rio add age ago aid air bad bet bit box boy eat ear egg eye fan fee gap gas god "
+    "guy hat hit hot "
+    "ice ill kid leg lie lip log mix mud net nor nut odd oil pan pet pot raw rid row sad saw sex ski tea tie "
+    "tip toe too toy "
+    "van vet via wet win won work pal cat dog ceo usd eur biz hub hey him ist cab mid pre".split()
+)
+# After these a word above is a code if airlines serve the airport: "to SEA".
+_CODE_LEADS: Final = frozenset("to from into via destination origin - /".split())
+# Words after "to" and "from" that are neither a place nor a code.
+_NOT_PLACES: Final = frozenset(
+    "fly go get book travel be visit attend see meet have leave return returning come arrive depart reserve "
+    "find make take "
+    "plan arrange stay work the a an my our his her their this that your do give give present speak talk "
+    "help know ask buy "
+    "and then me you it them there here everyone arrange schedule catch reach join discuss check show tell "
+    "say keep save use "
+    "spend pay try look start begin end finish celebrate relax watch learn train set print approve skip "
+    "ignore "
+    "can may any all for one economy business first which where when by no more than avoid prefer".split()
+)
+_UNKNOWN_WORDS_MAX: Final = 3
+# Bounds the search for a name with a typo in a text without places.
+_STRAY_WORDS_MAX: Final = 40
+_TRAVEL_VERBS: Final = frozenset("fly go get travel flight me head flying heading".split())
+LEADS_TO: Final = frozenset("to into visit visiting towards toward destination reach".split())
+LEADS_FROM: Final = frozenset("from leaving departing origin".split())
+LEADS_WEAKLY: Final = frozenset("in at near around".split())
+FILLERS: Final = frozenset("the downtown city airport sunny beautiful greater".split())
+_BREAKS: Final = frozenset(", | / - on at for in to from with and or by via".split())
+
+
+def find_mentions(tokens: list[str], *, is_answer: bool) -> list[Mention]:
+    """Return the mentions of places in their order. In an answer, a single word may be a place without a
+    leading word.
+    """
+    found: list[Mention] = []
+    at = 0
+    while at < len(tokens):
+        mention = _match_exact(tokens, at, is_answer=is_answer) or _match_slot(tokens, at)
+        if mention is None:
+            at += 1
+        else:
+            found.append(mention)
+            at = mention.end
+    if not found:
+        found = _find_stray(tokens)
+    return found
+
+
+def _match_exact(tokens: list[str], at: int, *, is_answer: bool) -> Mention | None:
+    """Return the longest known name that begins at the position, else a code, else None."""
+    is_led = _has_lead(tokens, at) or is_answer
+    if tokens[at] == "home" and at and tokens[at - 1] in _TRAVEL_VERBS:
+        return Mention("home", (HOME,), at, at + 1, role="to")
+    for name, end in _list_phrases(tokens, at):
+        if name.endswith(" state") and (named := gazetteer.find_regions(name.removesuffix(" state"))):
+            return Mention(name, (), at, end, regions=named)
+        places = gazetteer.find_cities(name)
+        one = gazetteer.find_airport_by_name(name)
+        is_word = name in _AMBIGUOUS_CODES and not (
+            _is_code_spot(tokens, at, end) or (is_answer and len(tokens) == 1)
+        )
+        if (places or one) and not is_word and (name not in _AMBIGUOUS_NAMES or is_led):
+            return _apply_qualifier(tokens, Mention(name, places or ((one,) if one else ()), at, end))
+    return _match_code(tokens, at, is_led=is_led)
+
+
+def _list_phrases(tokens: list[str], at: int) -> list[tuple[str, int]]:
+    """Return the runs of words that begin at the position with their ends, the longest first. A hyphen may
+    join words.
+    """
+    found: list[tuple[str, int]] = []
+    words: list[str] = []
+    end = at
+    while end < len(tokens) and len(words) < NAME_WORDS_MAX:
+        if tokens[end].isalnum():
+            words.append(tokens[end])
+            found.append((" ".join(words), end + 1))
+        elif tokens[end] != "-" or not words:
+            break
+        end += 1
+    return found[::-1]
+
+
+def _apply_qualifier(tokens: list[str], mention: Mention) -> Mention:
+    """Apply the state, country or airport name that follows a city. If none of our cities is there, use
+    airfields of that name.
+    """
+    at = mention.end + (tokens[mention.end : mention.end + 1] in ([","], ["-"]))
+    for name, end in _list_phrases(tokens, at):
+        one = gazetteer.find_airport_by_name(name)
+        if one and one.airports[0] in mention.airports:
+            return replace(mention, words=f"{mention.words} {name}", places=(one,), end=end)
+        named = gazetteer.find_regions(name)
+        if not named or (len(name) == 2 and not _is_phrase_end(tokens, end)):
+            continue
+        fitting = gazetteer.narrow_places(mention.places, named)
+        if fitting:
+            return replace(mention, words=f"{mention.words}, {name}", places=fitting, end=end)
+        if len(name) > 2 and not gazetteer.find_cities(name):
+            fields = gazetteer.narrow_places(gazetteer.find_airfields(mention.words), named)
+            return Mention(f"{mention.words}, {name}", mark_ambiguous(fields), mention.start, end)
+    return replace(mention, places=gazetteer.narrow_places(mention.places))
+
+
+def _is_phrase_end(tokens: list[str], end: int) -> bool:
+    """Return True if the phrase ends here: "Portland OR |", but not "Portland or Seattle"."""
+    return end >= len(tokens) or tokens[end] in _BREAKS or tokens[end].startswith("@")
+
+
+def mark_ambiguous(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """Make a place that only the large table knows ambiguous, so that the planner asks even about a single
+    match.
+    """
+    return (*places, *places[:1]) if places else ()
+
+
+def _match_code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
+    code = tokens[at]
+    if len(code) != CODE_LETTERS or not code.isalpha() or code in _NOT_PLACES:
+        return None
+    before = tokens[at - 1] if at else ""
+    is_word = code in _AMBIGUOUS_CODES
+    if gazetteer.is_served(code):
+        takes = not is_word or _is_code_spot(tokens, at, at + 1) or (is_led and len(tokens) == 1)
+    else:
+        # "A flight for Bob" is not one to Bora Bora.
+        takes = is_led and before != "for" and not is_word and not gazetteer.find_cities(code)
+    one = gazetteer.get_airport(code) if takes else None
+    return Mention(code.upper(), (one,), at, at + 1) if one else None
+
+
+def _is_code_spot(tokens: list[str], at: int, end: int) -> bool:
+    """Return True where a word such as "sea" or "was" is a code: "to SEA", or "WAS to Denver" as the first
+    words.
+    """
+    if at:
+        return tokens[at - 1] in _CODE_LEADS and _is_phrase_end(tokens, end)
+    joint, following = tokens[end : end + 1], tokens[end + 1 : end + 2]
+    is_place = any(gazetteer.find_cities(each) or gazetteer.is_served(each) for each in following)
+    return joint in (["to"], ["-"], ["/"]) and is_place
+
+
+def _has_lead(tokens: list[str], at: int) -> bool:
+    while at and tokens[at - 1] in FILLERS:
+        at -= 1
+    before = tokens[at - 1] if at else ""
+    return before in LEADS_TO | LEADS_FROM | LEADS_WEAKLY | {"-", "/", "for", "via"}
+
+
+def _match_slot(tokens: list[str], at: int) -> Mention | None:
+    """Return a mention of an unknown name that must be a place because of the word before it, else None."""
+    before = tokens[at - 1] if at else ""
+    if before not in LEADS_TO | LEADS_FROM | LEADS_WEAKLY or not tokens[at].isalpha():
+        return None
+    if tokens[at] in _NOT_PLACES | FILLERS | _BREAKS:
+        return None
+    phrases = _list_phrases(tokens, at)
+    for name, end in phrases:
+        if named := gazetteer.find_regions(name):
+            return Mention(name, (), at, end, regions=named)
+        if fields := gazetteer.find_airfields(name):
+            return None if before in LEADS_WEAKLY else Mention(name, mark_ambiguous(fields), at, end)
+        near, is_plain = gazetteer.find_similar_cities(name)
+        if near:
+            return Mention(name, near if is_plain else mark_ambiguous(near), at, end, has_typo=True)
+    if before in LEADS_WEAKLY:
+        return None
+    if tokens[at] == "home":
+        return Mention("home", (HOME,), at, at + 1)
+    return _take_unknown(tokens, at)
+
+
+def _take_unknown(tokens: list[str], at: int) -> Mention:
+    end = at + 1
+    while (
+        end < min(len(tokens), at + _UNKNOWN_WORDS_MAX)
+        and tokens[end].isalpha()
+        and tokens[end] not in _BREAKS | _NOT_PLACES
+    ):
+        end += 1
+    return Mention(" ".join(tokens[at:end]), (), at, end)
+
+
+def _find_stray(tokens: list[str]) -> list[Mention]:
+    """Return a mention of a word that resembles a city's name, for a text without any place."""
+    for at, token in enumerate(tokens[:_STRAY_WORDS_MAX]):
+        for name, end in _list_phrases(tokens, at):
+            near, _ = gazetteer.find_similar_cities(name)
+            if near and token not in _NOT_PLACES:
+                return [Mention(name, mark_ambiguous(near), at, end)]
+    return []
+
+
+def merge_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
+    """Merge neighbouring mentions of one place into its airport: "London Heathrow", "Chicago (ORD)", "JFK in
+    New York".
+    """
+    done: list[Mention] = []
+    for mention in mentions:
+        last = done[-1] if done else None
+        between = set(tokens[last.end : mention.start]) if last else set()
+        if last and between <= {"|", ",", "in", "-"} and last.airports & mention.airports:
+            inner = min((last, mention), key=lambda each: len(each.airports))
+            if inner.airports <= last.airports | mention.airports and len(inner.airports) == 1:
+                done[-1] = replace(inner, start=last.start, end=mention.end)
+                continue
+        done.append(mention)
+    return done

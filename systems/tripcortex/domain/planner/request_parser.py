@@ -1,0 +1,216 @@
+"""The parser of a request: parses a sentence, and merges each answer into the parsed request.
+
+    normalize_text → unsupported_requests → money → dates → preferences → trip_places → unused_words
+
+Each parser removes its words from the text, so that the next one does not see them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tripcortex.domain.planner import gazetteer, unsupported_requests
+from tripcortex.domain.planner.dates import parse_dates
+from tripcortex.domain.planner.days import Day
+from tripcortex.domain.planner.gazetteer import CODE_LETTERS, Region
+from tripcortex.domain.planner.languages import refuse_foreign_language
+from tripcortex.domain.planner.money import Money, parse_money
+from tripcortex.domain.planner.place_mentions import HOME, Mention
+from tripcortex.domain.planner.ports import SENTENCE_CHARS_MAX, Question, Refusal
+from tripcortex.domain.planner.preferences import parse_preferences
+from tripcortex.domain.planner.text_normalization import NUMBER, normalize_text
+from tripcortex.domain.planner.trip_places import TripPlaces, parse_places
+from tripcortex.model.entities import Cabin
+
+_ROLES: Final = {"origin": "from", "destination": "to"}
+_YES: Final = re.compile(r"^(?:yes|yep|yeah|correct|right|sure|ok|okay|exactly)\b")
+_NO: Final = re.compile(r"^(?:no|nope|none(?: of (?:them|these|those))?|neither|nowhere)\b")
+_NO_LIMIT: Final = re.compile(
+    r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$"
+)
+_NARROWING_WORDS_MAX: Final = 5
+_BARE_STAY: Final = re.compile(rf"^({NUMBER}) (?:days?|weeks?)$")
+
+
+@dataclass(frozen=True)
+class ParsedRequest:
+    """A parsed request. `decision` applies it to this employee and this day."""
+
+    refusal: Refusal | None = None
+    origin: Mention | None = None
+    destination: Mention | None = None
+    departure: Day | None = None
+    returning: Day | None = None
+    stay: tuple[int, ...] = ()
+    trip: str | None = None
+    doubtful: Day | None = None
+    cabins: tuple[Cabin, ...] = ()
+    vendors: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
+    nonstop: bool = False
+    part: str | None = None
+    budgets: tuple[Money, ...] = ()
+    notes: tuple[str, ...] = ()
+    # Unused words of the request; and unused words of the last answer if it did not answer the question.
+    left: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+
+
+def parse_sentence(sentence: str, day_first: bool | None) -> ParsedRequest:
+    """Parse a sentence. `day_first` says whether 3/4 is in April; None if unknown. An unsupported sentence
+    has a `refusal`.
+    """
+    if len(sentence) > SENTENCE_CHARS_MAX:
+        text = f"This request is too long: please use at most {SENTENCE_CHARS_MAX:,} characters."
+        return ParsedRequest(Refusal("too_long", text))
+    plain = normalize_text(sentence)
+    refusal = refuse_foreign_language(sentence, plain) or unsupported_requests.find_unsupported(plain)
+    return ParsedRequest(refusal) if refusal else _parse_text(plain, day_first, None)
+
+
+def parse_answer(
+    base: ParsedRequest, question: Question, answer: str, day_first: bool | None
+) -> ParsedRequest:
+    """Merge an answer to a question into the parsed request. An answer that says nothing useful changes
+    nothing, so the planner repeats the question.
+    """
+    plain = normalize_text(answer[:SENTENCE_CHARS_MAX])
+    about = question.missing[0]
+    if _YES.match(plain) and len(question.choices) == 1:
+        plain = normalize_text(question.choices[0])
+    base, plain = _apply_denial(base, about, plain)
+    if about == "budget" and _NO_LIMIT.search(plain):
+        return replace(base, budgets=())
+    if about == "return_date" and (plain in ("no", "never", "none") or _BARE_STAY.match(plain)):
+        plain = "one way" if plain.isalpha() else f"for {plain}"
+    if about == "cabin_class" and plain in ("business", "first"):
+        plain = f"{plain} class"
+    if narrowed := _narrow_place(base, about, plain):
+        return narrowed
+    said = _apply_region(_parse_text(plain, day_first, _ROLES.get(about)), about, plain)
+    if question.missing == ("return_date",) and said.departure and not said.returning:
+        said = replace(said, returning=said.departure, departure=None)
+    if said.refusal:
+        return base
+    over = _merge(base, said)
+    is_heard = replace(over, left=(), missed=()) != replace(base, left=(), missed=())
+    return replace(over, missed=() if is_heard else said.left)
+
+
+def _apply_denial(base: ParsedRequest, about: str, plain: str) -> tuple[ParsedRequest, str]:
+    """Apply "No" to the offered places: drop them, and return the rest of the answer, which may name another
+    place.
+    """
+    no = _NO.match(plain)
+    if no is None or about not in _ROLES or getattr(base, about) is None:
+        return base, plain
+    return _set_place(base, about, Mention("", ())), plain[no.end() :].strip(" ,|")
+
+
+def _narrow_place(base: ParsedRequest, about: str, plain: str) -> ParsedRequest | None:
+    """Pick the one of several places that the answer points at ("the one in Maine"), or return None."""
+    mention = {"origin": base.origin, "destination": base.destination}.get(about)
+    if mention is None:
+        return None
+    for _, named in _find_regions(plain):
+        fitting = gazetteer.narrow_places(mention.places, named)
+        if len(set(fitting)) == 1:
+            return _set_place(base, about, replace(mention, places=fitting[:1]))
+    return None
+
+
+def _apply_region(answer: ParsedRequest, about: str, plain: str) -> ParsedRequest:
+    """Apply an answer that names a state or a country, but no city ("I meant the Bahamas"): the planner asks
+    for the city next.
+    """
+    if about not in _ROLES or getattr(answer, about) is not None:
+        return answer
+    for name, named in _find_regions(plain):
+        if len(name) > CODE_LETTERS:
+            return replace(_set_place(answer, about, Mention(name, (), regions=named)), left=())
+    return answer
+
+
+def _find_regions(plain: str) -> Iterator[tuple[str, tuple[Region, ...]]]:
+    words = re.findall(r"[a-z]+", plain)
+    if len(words) > _NARROWING_WORDS_MAX:
+        return
+    for many in (3, 2, 1):
+        for at in range(len(words) - many + 1):
+            name = " ".join(words[at : at + many])
+            if named := gazetteer.find_regions(name):
+                yield name, named
+
+
+def _set_place(parsed: ParsedRequest, about: str, mention: Mention) -> ParsedRequest:
+    return replace(parsed, origin=mention) if about == "origin" else replace(parsed, destination=mention)
+
+
+def _parse_text(plain: str, day_first: bool | None, role: str | None) -> ParsedRequest:
+    text, budgets = parse_money(plain)
+    dates = parse_dates(text, day_first)
+    wishes = parse_preferences(dates.text, dates.back)
+    places = parse_places(wishes.text, role)
+    departure, returning, doubtful = dates.departure, dates.returning, dates.doubtful
+    if places.is_there_and_back and returning is None:
+        returning, doubtful = doubtful, None
+    is_homeward = places.destination is not None and places.destination.places == (HOME,)
+    if departure is None and (is_homeward or dates.trip == "one_way"):
+        # Here the flight home is the outbound flight, not a return.
+        departure, returning = returning, None
+    return ParsedRequest(
+        _find_refusal(places),
+        places.origin,
+        places.destination,
+        departure,
+        returning,
+        dates.stay,
+        dates.trip,
+        doubtful,
+        wishes.cabins,
+        wishes.vendors,
+        wishes.avoided,
+        wishes.nonstop,
+        wishes.part,
+        budgets,
+        unsupported_requests.describe_ignored_services(plain),
+        (*wishes.unused, *places.left.phrases),
+    )
+
+
+def _find_refusal(places: TripPlaces) -> Refusal | None:
+    if places.left.other:
+        return unsupported_requests.refuse_other_traveller(places.left.other)
+    if places.is_multi_city:
+        return unsupported_requests.refuse_multi_city()
+    if places.via is None:
+        return None
+    return Refusal(
+        "unsupported",
+        f"I cannot plan the way over {places.via.words.title()}: say where from and where to, and you will "
+        "see the stops of each "
+        "flight before you choose.",
+    )
+
+
+def _merge(base: ParsedRequest, answer: ParsedRequest) -> ParsedRequest:
+    """Merge two parsed requests: the answer's parts win over the base's."""
+    merged = replace(
+        base,
+        origin=answer.origin or base.origin,
+        destination=answer.destination or base.destination,
+        departure=answer.departure or base.departure,
+        cabins=answer.cabins or base.cabins,
+        vendors=answer.vendors or base.vendors,
+        avoided=answer.avoided or base.avoided,
+        nonstop=answer.nonstop or base.nonstop,
+        part=answer.part or base.part,
+        budgets=answer.budgets or base.budgets,
+        left=tuple(dict.fromkeys((*base.left, *answer.left))),
+    )
+    if answer.returning or answer.stay or answer.trip == "one_way":
+        return replace(merged, returning=answer.returning, stay=answer.stay, trip=answer.trip, doubtful=None)
+    return replace(merged, doubtful=None if answer.departure else base.doubtful)

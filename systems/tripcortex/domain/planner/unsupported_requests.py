@@ -1,0 +1,107 @@
+"""Requests that the planner does not support: other services, several travellers, changes of an existing
+booking.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tripcortex.domain.planner.ports import Refusal
+
+_SEVERAL_COUNT: Final = (
+    r"(?:two|three|four|five|six|seven|eight|nine|ten|[2-9]|[1-9]\d|several|multiple|many|a few|a couple of"
+    r"|both)"
+)
+_OTHER_PEOPLE: Final = (
+    r"(?:wife|husband|partner|spouse|colleagues?|co-?workers?|boss|team|family|kids?|child(?:ren)?|son|daughter|manager"
+    r"|assistant|friends?|client|customers?|director|ceo)"
+)
+_SEVERAL_TRAVELLERS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b{_SEVERAL_COUNT} "
+        r"(?:tickets?|seats?|people|persons|passengers|adults|travell?ers|pax|colleagues|employees|of us)\b",
+        rf"\b(?:me|myself|i) and (?:my|our) (?:\w+ )?{_OTHER_PEOPLE}\b",
+        rf"\b(?:my|our) (?:\w+ )?{_OTHER_PEOPLE} and (?:i|me|myself)\b",
+        rf"\bfor (?:us|everyone|everybody|(?:my|our|the) (?:whole |entire )?{_OTHER_PEOPLE})\b",
+        r"\b(?:fly|book|take|get|send) (?:us|everyone|everybody|all of us|the (?:whole )?team)\b",
+        r"\bfor (?:two|three|four|five|[2-9])\b(?! "
+        r"?(?:days?|nights?|weeks?|months?|hours?|or|-|to|am|pm|working|business|[\d/:.]))",
+        r"\bthe (?:two|three|four|five) of us\b",
+        r"\b(?:party|group) of (?!one\b|1\b)\w+",
+        r"\bwe (?:need|want|would|are|have|will)\b",
+        r"(?<!meet )(?<!meeting )(?<!lunch )(?<!dinner )(?<!call )(?<!talk )(?<!speak )(?<!workshop "
+        rf")\b(?:along |together )?with my (?:\w+ )?{_OTHER_PEOPLE}\b",
+    )
+)
+_SERVICES: Final = re.compile(
+    r"\b(?:hotels?|hostels?|accommodation|airbnb|rooms?|rental cars?|rent a car|car rental|hire car|car "
+    r"hire|trains?|bus|taxi"
+    r"|cab|uber|limo(?:usine)?|cruise|ferry)\b"
+)
+_FLIGHT: Final = re.compile(
+    r"\b(?:fly|flying|flights?|flown|planes?|airfare|airline|air ?ticket|one ?-? ?way|round ?-? ?trip|non "
+    r"?-?stop|airport)\b"
+)
+_CHANGE_OF_BOOKING: Final = re.compile(
+    r"^(?:(?:please|can you|could you|i (?:want|need|would like) to|id like to|hi|hello|hey) ?[,|]? ?)*"
+    r"(?:cancel|change|modify|reschedule|rebook|refund|upgrade|check in|where is|what is the status "
+    r"of|status of)\b"
+    r"[^|]*\b(?:my|the|our|this|that)\b[^|]*\b(?:flights?|booking|trip|tickets?|reservation|itinerary)\b"
+)
+_MULTI_CITY: Final = re.compile(
+    r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\baround the world\b"
+)
+_ONE_REQUEST_EACH: Final = "Please have each traveller ask for their own flight."
+
+
+def find_unsupported(plain: str) -> Refusal | None:
+    """Return a refusal if the normalized text asks for something that the planner does not support, else
+    None.
+    """
+    if _CHANGE_OF_BOOKING.search(plain):
+        return Refusal(
+            "unsupported",
+            "I plan new trips only. Use the action “cancel” to end an open booking; your travel desk changes "
+            "or cancels a "
+            "confirmed one.",
+        )
+    if _MULTI_CITY.search(plain):
+        return refuse_multi_city()
+    if any(pattern.search(plain) for pattern in _SEVERAL_TRAVELLERS):
+        return Refusal("unsupported", f"I book for one traveller at a time: you. {_ONE_REQUEST_EACH}")
+    if _SERVICES.search(plain) and not _FLIGHT.search(plain):
+        return Refusal(
+            "unsupported",
+            "I book flights only, no hotels, cars or trains. For a flight say where to and when, for "
+            "instance: "
+            "“Flight to Denver on Friday, returning Sunday.”",
+        )
+    return None
+
+
+def refuse_other_traveller(words: str) -> Refusal:
+    """Return the refusal of a request whose `words` look like the name of another traveller."""
+    return Refusal(
+        "unsupported",
+        f"“{words}” looks like another traveller, and I book for you only. {_ONE_REQUEST_EACH} If it is not "
+        "a traveller, "
+        "leave it out.",
+    )
+
+
+def describe_ignored_services(plain: str) -> tuple[str, ...]:
+    """Return notes on services in the text that the plan leaves out, such as hotels."""
+    if match := _SERVICES.search(plain):
+        return (f"I book flights only: “{match[0]}” is not part of this plan.",)
+    return ()
+
+
+def refuse_multi_city() -> Refusal:
+    """Return the refusal of a trip with several stops."""
+    return Refusal(
+        "multi_city",
+        "I plan trips to one place and back, not several stops. Please ask for each flight on its own, as "
+        "one way.",
+    )

@@ -1,0 +1,202 @@
+"""Flight options for an employee: the selection, its order, and the reason if no flight may be shown.
+
+Options are ordered by the first difference in this list:
+
+1. flights that comply before those that need approval, then fewer breaches first; a flight with a hard breach
+is never shown; then flights of an airline that the employee avoids, after all others; 2. fares within the
+tolerance of the lowest (`preferred_carriers.within_percent`) before higher ones; 3. among those near fares: a
+preferred airline first, then the flight that meets most of the employee's preferences (airline, part of day,
+non-stop); 4. the lower fare; more preferences met; the shorter trip; the earlier departure; the option's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from tripcortex.domain.policy_rules.compliance import OptionJudgement, check_option_against, is_flown_by
+from tripcortex.domain.policy_rules.limits import build_applicable_rules
+from tripcortex.domain.policy_rules.money import format_usd
+from tripcortex.domain.policy_rules.text_rules import Passage
+from tripcortex.domain.policy_rules.travel_policy import Policies
+from tripcortex.model.entities import (
+    ITEM_OPTIONS_BYTES_MAX,
+    OPTIONS_CAP,
+    OPTIONS_MAX,
+    BookingPlan,
+    Breach,
+    Confidence,
+    Failure,
+    FlightOption,
+)
+
+# The hour at which each part of the day starts; the night ends when the morning starts.
+PARTS_OF_DAY: Final = {"morning": 5, "afternoon": 12, "evening": 17, "night": 21}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranked flights with their breaches and citations.
+
+    `judgements` has all flights; `failure` is set if none is shown.
+    """
+
+    options: tuple[FlightOption, ...]
+    judgements: tuple[OptionJudgement, ...]
+    failure: Failure | None = None
+
+
+def pick_top_options(
+    options: Iterable[FlightOption],
+    plan: BookingPlan,
+    policies: Policies,
+    passages: Sequence[Passage],
+    count: int = OPTIONS_MAX,
+    *,
+    today: date,
+    confidence: Confidence | None = None,
+) -> tuple[FlightOption, ...]:
+    """Return the best flights to choose from: at most `count`, and never more than five."""
+    return rank_options(options, plan, policies, passages, count, today=today, confidence=confidence).options
+
+
+def rank_options(
+    options: Iterable[FlightOption],
+    plan: BookingPlan,
+    policies: Policies,
+    passages: Sequence[Passage],
+    count: int = OPTIONS_MAX,
+    *,
+    today: date,
+    confidence: Confidence | None = None,
+) -> Ranking:
+    """Rank the flights, with the judgement of each and the reason if there is nothing to choose from."""
+    rules = build_applicable_rules(policies, passages, confidence)
+    found = {option.option_id: option for option in options}
+    judgements = {
+        option_id: check_option_against(rules, option, plan, today)
+        for option_id, option in sorted(found.items())
+    }
+    marked = [_annotate(found[each.option_id], each) for each in judgements.values() if each.is_bookable]
+    tolerance = rules.get_fare_tolerance()
+    order = _OptionOrder(plan, _get_near_fare(marked, tolerance.value if tolerance else Decimal(0)))
+    best = sorted(marked, key=order.get_sort_key)[: max(1, min(count, OPTIONS_CAP))]
+    all_judged = tuple(judgements.values())
+    fitting = _fit_into_item(best)
+    failure = None if fitting else _build_too_large() if best else _explain_no_options(found, all_judged)
+    return Ranking(fitting, all_judged, failure)
+
+
+def _annotate(option: FlightOption, judgement: OptionJudgement) -> FlightOption:
+    return option.model_copy(
+        update={
+            "is_preferred_vendor": judgement.is_preferred_vendor,
+            "breaches": list(judgement.breaches),
+            "citations": list(judgement.citations),
+        }
+    )
+
+
+def _get_near_fare(options: Sequence[FlightOption], percent: Decimal) -> Decimal:
+    """Return the highest fare that counts as near the lowest one.
+
+    The lowest fare is that of compliant flights, or of all shown ones if none complies.
+    """
+    fares = [option.price_usd for option in options if not option.breaches]
+    fares = fares or [option.price_usd for option in options]
+    return min(fares, default=Decimal(0)) * (100 + percent) / 100
+
+
+@dataclass(frozen=True)
+class _OptionOrder:
+    plan: BookingPlan
+    near_usd: Decimal
+
+    def get_sort_key(self, option: FlightOption) -> tuple[Any, ...]:
+        is_near = option.price_usd <= self.near_usd
+        fit = _count_met_preferences(option, self.plan)
+        return (
+            len(option.breaches),
+            is_flown_by(option, self.plan.preferences.avoided_vendors),
+            not is_near,
+            is_near and not option.is_preferred_vendor,
+            -fit if is_near else 0,
+            option.price_usd,
+            -fit,
+            option.duration_minutes,
+            option.outbound[0].departs_at.isoformat() if option.outbound else "",
+            option.option_id,
+        )
+
+
+def _count_met_preferences(option: FlightOption, plan: BookingPlan) -> int:
+    """Return how many of the employee's preferences the flight meets."""
+    wishes = plan.preferences
+    return (
+        is_flown_by(option, wishes.vendors)
+        + (wishes.nonstop and option.stops == 0)
+        + (wishes.depart_part is not None and get_part_of_day(option) == wishes.depart_part)
+    )
+
+
+def get_part_of_day(option: FlightOption) -> str | None:
+    """Return the part of the day at which the flight leaves, in the airport's local time."""
+    if not option.outbound:
+        return None
+    hour = option.outbound[0].departs_at.hour
+    begun = [part for part, begins in PARTS_OF_DAY.items() if begins <= hour]
+    return begun[-1] if begun else "night"
+
+
+def _fit_into_item(options: Sequence[FlightOption]) -> tuple[FlightOption, ...]:
+    """Return as many of the first options as fit into a booking's item."""
+    kept: list[FlightOption] = []
+    size = 0
+    for option in options:
+        size += len(option.model_dump_json().encode())
+        if size > ITEM_OPTIONS_BYTES_MAX:
+            break
+        kept.append(option)
+    return tuple(kept)
+
+
+# --- nothing to choose from -------------------------------------------------------------------------------
+
+
+def _build_too_large() -> Failure:
+    """Return the failure for flights that exist but do not fit into a booking's item."""
+    return Failure(
+        code="options_too_large",
+        text="Flights were found, but the portal's data for the best one is too large to store.",
+        remedy="book on the travel portal's own pages, or try another day",
+    )
+
+
+def _explain_no_options(found: dict[str, FlightOption], judgements: Sequence[OptionJudgement]) -> Failure:
+    if not judgements:
+        return Failure(
+            code="no_flights",
+            text="No flight was found for these airports and days.",
+            remedy="try another day, or another airport of the city",
+        )
+    # The flight with the fewest hard breaches shows best what would comply.
+    nearest = min(
+        judgements,
+        key=lambda each: (len(_list_hard_breaches(each)), found[each.option_id].price_usd, each.option_id),
+    )
+    hard = _list_hard_breaches(nearest)
+    price = found[nearest.option_id].price_usd
+    return Failure(
+        code="nothing_complies",
+        text=f"None of {len(judgements)} flights complies with the policy. The nearest, at {format_usd(price)}: "
+        f"{' '.join(breach.text for breach in hard)}",
+        remedy="; ".join(dict.fromkeys(breach.remedy for breach in hard)),
+        breaches=list(nearest.breaches),
+    )
+
+
+def _list_hard_breaches(judgement: OptionJudgement) -> list[Breach]:
+    return [breach for breach in judgement.breaches if breach.severity == "hard"]

@@ -1,0 +1,1 @@
+"""Text functions of the policy search: query words, synonyms and rank fusion. Pure."""

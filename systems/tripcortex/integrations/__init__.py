@@ -1,0 +1,1 @@
+"""Clients of external services: the travel portal, language models and document services."""

@@ -1,0 +1,470 @@
+"""Entities that Trip Cortex stores in tables; names, keys and numbers are the design document's.
+
+The document has four tables. This model adds the marker of an employee's active booking, messages to
+employees, the record of each booking at the portal, and the tables of flows and outboxes. In the document's
+tables it adds `node` of a connection and the index by employee, and to a booking what the flow needs
+(`flowState`, `taskToken`, `version` …), the open question, the approval and the citations.
+
+`patterns` declares how the tables are read; policies are stored in SQL.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, NewType, Self
+
+from pydantic import Field, PlainSerializer, field_validator, model_validator
+
+from holdfast import (
+    Attr,
+    Bucket,
+    Document,
+    Entity,
+    EpochSeconds,
+    IndexKey,
+    Key,
+    Lifetime,
+    Table,
+    TimestampSeconds,
+    Ulid,
+    attr,
+)
+from holdfast.flows import FlowItem
+from holdfast.guarantees import OnceRecord, declare_retention
+
+EmployeeId = NewType("EmployeeId", str)
+# How likely it is that a policy covers a question.
+Confidence = Literal["none", "low", "high"]
+# A timetable's local time, stored with its UTC offset: in UTC the day of departure would be lost.
+LocalTime = Annotated[datetime, PlainSerializer(datetime.isoformat)]
+
+# API Gateway closes a WebSocket after two hours.
+CONNECTION_S: Final = 7_200
+AUDIT_YEARS: Final = 2
+# A message that no client has acknowledged for this long is dropped.
+MESSAGE_DAYS: Final = 7
+OPTIONS_MAX: Final = 3
+OPTIONS_CAP: Final = 5
+ITEM_OPTIONS_BYTES_MAX: Final = 300_000
+
+connections = Table(
+    "TripCortexConnections",
+    "connectionId",
+    ttl="ttl",
+    purpose="Open WebSocket connections of employees, and the process that holds each",
+)
+connections_by_employee = connections.global_index(
+    "employeeId-index",
+    "employeeId",
+    purpose="All live connections of an employee: messages are addressed to employees, not to connections",
+)
+bookings = Table(
+    "TripCortexBookings",
+    "employeeId",
+    "bookingId",
+    purpose="Bookings, from the request to the confirmation; kept permanently",
+)
+audit_log = Table(
+    "TripCortexAuditLog",
+    "bookingId",
+    "auditId",
+    ttl="expiresAt",
+    purpose="Inputs and outputs of each step of a booking; append-only, expires after two years",
+)
+audit_by_employee = audit_log.global_index(
+    "employeeId-timestamp-index", "employeeId", "timestamp", purpose="An employee's audit entries by time"
+)
+circuits = Table(
+    "TripCortexCircuitBreaker", "circuitId", ttl="ttl", purpose="Circuit breaker of the travel portal"
+)
+active_bookings = Table(
+    "TripCortexActiveBookings", "employeeId", purpose="The one active booking of an employee"
+)
+messages = Table(
+    "TripCortexMessages",
+    "employeeId",
+    "messageId",
+    ttl="ttl",
+    purpose="Messages to an employee, until one of their clients acknowledges them",
+)
+portal_calls = Table(
+    "TripCortexPortalCalls",
+    "reference",
+    ttl="expiresAt",
+    purpose=(
+        "Idempotency record of each booking at the portal: claimed before the call, looked up before a retry"
+    ),
+)
+TABLES: Final = (
+    connections,
+    bookings,
+    audit_log,
+    circuits,
+    active_bookings,
+    messages,
+    portal_calls,
+)
+
+policy_files = Bucket(
+    "tripcortex-policies",
+    encryption="kms",
+    purpose="Policy documents as uploaded, and crops of their figures",
+)
+
+
+# --- a booking ----------------------------------------------------------------------------------------------
+
+
+class BookingStatus(StrEnum):
+    initiated = "initiated"
+    searching = "searching"
+    options_presented = "options_presented"
+    user_selected = "user_selected"
+    booking = "booking"
+    confirmed = "confirmed"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
+TERMINAL_STATUSES: Final = (BookingStatus.confirmed, BookingStatus.failed, BookingStatus.cancelled)
+
+
+class Cabin(StrEnum):
+    """Cabin classes, from the cheapest to the most expensive."""
+
+    economy = "economy"
+    premium_economy = "premium_economy"
+    business = "business"
+    first = "first"
+
+    @property
+    def rank(self) -> int:
+        return list(Cabin).index(self)
+
+
+class TripParameters(Document):
+    """Origin, destination and dates of a trip.
+
+    Airports are IATA codes; dates are local to the departure airport.
+    """
+
+    origin: str = Field(pattern=r"^[A-Z]{3}$")
+    destination: str = Field(pattern=r"^[A-Z]{3}$")
+    departure_date: date
+    return_date: date | None = None
+    cabin_class: Cabin = Cabin.economy
+
+
+class Preferences(Document):
+    """Preferences of the employee. None of them is a rule."""
+
+    vendors: list[str] = Field(default_factory=list)
+    avoided_vendors: list[str] = Field(default_factory=list)
+    # Other airports of the cities in the request.
+    origin_airports: list[str] = Field(default_factory=list)
+    destination_airports: list[str] = Field(default_factory=list)
+    nonstop: bool = False
+    # "morning", "afternoon", "evening", "night".
+    depart_part: str | None = None
+    budget_usd: Decimal | None = None
+    is_cabin_asked: bool = False
+
+
+class PolicyConstraints(Document):
+    max_budget_usd: Decimal | None = None
+    preferred_vendors: list[str] = Field(default_factory=list)
+    max_cabin: Cabin = Cabin.economy
+
+
+class Citation(Document):
+    """The location of a rule in a policy, for a person to read."""
+
+    chunk_id: str
+    policy_id: str
+    file_name: str
+    source_page: int | None = None
+    section_title: str | None = None
+    similarity: float | None = None
+    # The rule's own words, shortened.
+    quote: str | None = None
+
+
+class Breach(Document):
+    """A breach of the policy. A hard breach ends the request; a soft one needs an approval."""
+
+    code: str
+    severity: str = Field(pattern="^(hard|soft)$")
+    text: str
+    remedy: str
+    citation: Citation | None = None
+
+
+class BookingPlan(Document):
+    """The document's plan: intent, confidence, parameters, policy constraints; with preferences and
+    citations.
+    """
+
+    intent: str = "flight_booking"
+    confidence: float = Field(ge=0, le=1)
+    parameters: TripParameters
+    policy_constraints: PolicyConstraints = PolicyConstraints()
+    preferences: Preferences = Preferences()
+    citations: list[Citation] = Field(default_factory=list)
+
+
+class Segment(Document):
+    """One flight. Times are local to their airports, with their UTC offset."""
+
+    carrier: str
+    flight_number: str
+    origin: str
+    destination: str
+    departs_at: LocalTime
+    arrives_at: LocalTime
+    duration_minutes: int
+
+
+class FlightOption(Document):
+    """An option that the employee may choose. `offer_id` is the portal's, valid until `offer_expires_at`."""
+
+    option_id: str
+    offer_id: str
+    offer_expires_at: datetime
+    carrier: str
+    carrier_name: str
+    cabin: Cabin
+    price_usd: Decimal
+    outbound: list[Segment]
+    inbound: list[Segment] = Field(default_factory=list)
+    stops: int = 0
+    duration_minutes: int
+    is_preferred_vendor: bool = False
+    breaches: list[Breach] = Field(default_factory=list)
+    citations: list[Citation] = Field(default_factory=list)
+
+    @property
+    def needs_approval(self) -> bool:
+        return bool(self.breaches)
+
+
+class Approval(Document):
+    """A request to approve a soft breach: the approver, the deadline and the decision."""
+
+    asked_of: str
+    due_at: datetime
+    # The decision if the approver does not answer: "approve" (soft) or "refuse" (hard).
+    at_deadline: str = "refuse"
+    decision: str | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    reason: str | None = None
+
+
+class OpenQuestion(Document):
+    """A question that the planner needs answered before it can continue."""
+
+    text: str
+    missing: list[str] = Field(default_factory=list)
+    choices: list[str] = Field(default_factory=list)
+
+
+class Failure(Document):
+    """The reason why a booking ended without a trip: a code, a text for the employee, and a remedy."""
+
+    code: str
+    text: str
+    remedy: str | None = None
+    breaches: list[Breach] = Field(default_factory=list)
+
+
+class Booking(FlowItem, table=bookings):
+    """A booking and its state. `workers.flow` drives it; every change is a transition of that flow."""
+
+    employee_id: Attr[EmployeeId] = attr()
+    booking_id: Attr[Ulid] = attr()
+    status: Attr[BookingStatus] = attr(default=BookingStatus.initiated)
+    user_request: Attr[str] = attr()
+    booking_plan: Attr[BookingPlan | None] = attr(default=None)
+    flight_options: Attr[list[FlightOption]] = attr(default_factory=list)
+    selected_option: Attr[FlightOption | None] = attr(default=None)
+    confirmation_number: Attr[str | None] = attr(default=None)
+    execution_arn: Attr[str | None] = attr(default=None)
+    fallback_url: Attr[str | None] = attr(default=None)
+    created_at: Attr[TimestampSeconds] = attr()
+    updated_at: Attr[TimestampSeconds] = attr()
+    # Not in the document, from here on.
+    flow_token: Attr[str | None] = attr("taskToken", default=None)
+    time_zone: Attr[str] = attr(default="UTC")
+    home_airport: Attr[str | None] = attr(default=None)
+    passages: Attr[list[Citation]] = attr(default_factory=list)
+    policy_confidence: Attr[Confidence | None] = attr(default=None)
+    question: Attr[OpenQuestion | None] = attr(default=None)
+    answers: Attr[list[str]] = attr(default_factory=list)
+    # What the planner interpreted differently from the text, or ignored.
+    notes: Attr[list[str]] = attr(default_factory=list)
+    approval: Attr[Approval | None] = attr(default=None)
+    failure: Attr[Failure | None] = attr(default=None)
+    e_ticket_number: Attr[str | None] = attr(default=None)
+    paid_usd: Attr[Decimal | None] = attr(default=None)
+
+    of = Key(employee_id, booking_id)
+
+    @field_validator("flight_options")
+    @classmethod
+    def _check_option_count(cls, options: list[FlightOption]) -> list[FlightOption]:
+        if len(options) > OPTIONS_CAP:
+            raise ValueError(f"a booking has at most {OPTIONS_CAP} options, got {len(options)}")
+        return options
+
+    @model_validator(mode="after")
+    def _check_confirmation(self) -> Self:
+        is_known = self.selected_option is not None and self.confirmation_number is not None
+        if self.status is BookingStatus.confirmed and not is_known:
+            raise ValueError(
+                "a confirmed booking needs the selected option and the portal's confirmation number"
+            )
+        return self
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status in TERMINAL_STATUSES
+
+
+declare_retention(Booking, None, "permanently: employees look up past trips")
+
+
+class ActiveBooking(Entity, table=active_bookings):
+    """The marker of an employee's active booking: created with the booking, deleted when it ends."""
+
+    employee_id: Attr[EmployeeId] = attr()
+    booking_id: Attr[Ulid] = attr()
+    since: Attr[TimestampSeconds] = attr()
+
+    of = Key(employee_id)
+
+
+declare_retention(ActiveBooking, None, "until the booking ends")
+
+
+# --- audit --------------------------------------------------------------------------------------------------
+
+
+class AuditEvent(StrEnum):
+    policy_retrieval = "policy_retrieval"
+    reasoning = "reasoning"
+    plan_validation = "plan_validation"
+    flight_search = "flight_search"
+    user_selection = "user_selection"
+    booking_completion = "booking_completion"
+    error = "error"
+
+
+class AuditRecord(Entity, table=audit_log):
+    """The inputs and outputs of a step.
+
+    Append-only; of the traveller it holds only the employee id and the request's text.
+    """
+
+    booking_id: Attr[Ulid] = attr()
+    audit_id: Attr[Ulid] = attr()
+    employee_id: Attr[EmployeeId] = attr()
+    timestamp: Attr[datetime] = attr()
+    event: Attr[AuditEvent] = attr()
+    step: Attr[str] = attr()
+    input: Attr[dict[str, Any]] = attr(default_factory=dict)
+    output: Attr[dict[str, Any]] = attr(default_factory=dict)
+    model_id: Attr[str | None] = attr(default=None)
+    thinking_budget: Attr[str | None] = attr(default=None)
+    latency_ms: Attr[int | None] = attr(default=None)
+    error_code: Attr[str | None] = attr(default=None)
+    error_message: Attr[str | None] = attr(default=None)
+    expires_at: Attr[EpochSeconds] = attr()
+
+    of = Key(booking_id, audit_id)
+    by_employee = IndexKey(audit_by_employee, employee_id, timestamp)
+
+
+declare_retention(AuditRecord, None, "two calendar years, unless TRIPCORTEX_AUDIT_YEARS is set")
+
+
+def compute_audit_expiry(at: datetime, years: int = AUDIT_YEARS) -> datetime:
+    """Return the time `years` calendar years later; for 29 February, 1 March if that year has no leap day."""
+    try:
+        return at.replace(year=at.year + years)
+    except ValueError:
+        return at.replace(year=at.year + years, month=3, day=1)
+
+
+# --- live ---------------------------------------------------------------------------------------------------
+
+
+class Connection(Entity, table=connections):
+    """An open WebSocket.
+
+    `node` is the address of the process that holds it; on API Gateway, that of the service.
+    """
+
+    connection_id: Attr[str] = attr()
+    employee_id: Attr[EmployeeId] = attr()
+    connected_at: Attr[TimestampSeconds] = attr()
+    node: Attr[str | None] = attr(default=None)
+
+    of = Key(connection_id)
+    of_employee = IndexKey(connections_by_employee, employee_id)
+    lives = Lifetime(connected_at, timedelta(seconds=CONNECTION_S))
+
+
+class Message(Entity, table=messages):
+    """A message to an employee: options, a confirmation, a question. Stored until it is acknowledged."""
+
+    employee_id: Attr[EmployeeId] = attr()
+    message_id: Attr[Ulid] = attr()
+    kind: Attr[str] = attr()
+    booking_id: Attr[Ulid | None] = attr(default=None)
+    body: Attr[dict[str, Any]] = attr(default_factory=dict)
+    at: Attr[TimestampSeconds] = attr()
+
+    of = Key(employee_id, message_id)
+    lives = Lifetime(at, timedelta(days=MESSAGE_DAYS))
+
+
+# --- the portal ---------------------------------------------------------------------------------------------
+
+
+class CircuitState(StrEnum):
+    closed = "closed"
+    open = "open"
+    half_open = "half_open"
+
+
+class Circuit(Entity, table=circuits):
+    """The circuit breaker of the portal.
+
+    `threshold` and the probe's lease are added to the document's attributes.
+    """
+
+    circuit_id: Attr[str] = attr()
+    state: Attr[CircuitState] = attr(default=CircuitState.closed)
+    failure_count: Attr[int] = attr(default=0)
+    last_failure_time: Attr[int] = attr(default=0)
+    recovery_timeout: Attr[int] = attr(default=60)
+    threshold: Attr[int] = attr(default=5)
+    probe: Attr[str | None] = attr(default=None)
+    probe_until: Attr[int | None] = attr(default=None)
+    ttl: Attr[EpochSeconds] = attr()
+
+    of = Key(circuit_id)
+
+
+declare_retention(Circuit, None, "a day after its last change, and always longer than its recovery time")
+
+
+class PortalCall(OnceRecord, table=portal_calls):
+    """The idempotency record of a booking at the portal. `reference` is the booking's id."""
+
+    reference: Attr[str] = attr()
+    employee_id: Attr[EmployeeId] = attr()
+
+    of = Key(reference)

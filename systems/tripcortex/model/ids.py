@@ -1,0 +1,18 @@
+"""ULIDs in creation order, also within one millisecond: one generator for each clock of a process."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast import UlidGenerator
+from holdfast.core.clock import Clock
+
+_SOURCES: Final[dict[int, UlidGenerator]] = {}
+
+
+def get_ulids(clock: Clock) -> UlidGenerator:
+    """Return the generator of a clock.
+
+    The generator keeps a reference to its clock, so the clock's `id()` is never reused.
+    """
+    return _SOURCES.setdefault(id(clock), UlidGenerator(clock))

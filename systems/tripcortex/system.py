@@ -1,0 +1,240 @@
+"""Trip Cortex: books corporate travel from a sentence, inside the company's policy, with a person choosing.
+
+A request comes in through `api` (HTTP and WebSocket), starts a booking in `workers.booking_requests`, and the
+flow in `workers.flow` drives it: retrieve the policy, plan, validate, search, choose, buy.
+`workers.message_sender` delivers messages to employees.
+
+`model` declares what the tables store and how it is read; policies are stored in SQL. `demo.sandbox` replaces
+the travel portal and the token issuer in demos and tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast import Component, Pattern, Schedule, Stores, System, collect_patterns
+from holdfast.core.clock import Clock, RunClock
+from holdfast.flows import FLOWS
+from holdfast.guarantees import OUTBOX, Period, redact
+from tripcortex.api import explain
+from tripcortex.api.commands import COMMANDS
+from tripcortex.api.mcp_tools import TOOLS
+from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.purchases import PORTAL_CALLS
+from tripcortex.model import notices, pattern_sets, patterns
+from tripcortex.model.entities import TABLES, policy_files
+from tripcortex.model.load_profile import LOAD, WHAT_IF
+from tripcortex.model.notices import NOTICES
+from tripcortex.model.policies import files
+from tripcortex.model.policies import patterns as policies
+from tripcortex.model.policies.schema import tripcortex
+from tripcortex.settings import TripCortexSettings
+from tripcortex.workers.flow import BOOKING_FLOW, step_queue
+from tripcortex.workers.message_sender import CONSUMER, SCHEDULES
+
+Patterns = tuple[Pattern[..., Any], ...]
+
+# Finds policies whose upload notification was lost and policies whose ingestion was interrupted.
+POLL_S: Final = 5.0
+# A multipart form is a little larger than the policy file in it.
+BODY_BYTES_MAX: Final = TripCortexSettings.load().policy_bytes_max + 1_000_000
+
+
+def _build_api_routes(stores: Stores) -> Any:
+    """Return the API routers. Imported here because only a server needs the web framework."""
+    from tripcortex.api.routes import build_api_routes
+
+    return build_api_routes(stores)
+
+
+def _configure_app(app: Any) -> None:
+    from tripcortex.api.routes import add_security_schemes
+
+    add_security_schemes(app)
+
+
+def _open_dependencies(stores: Stores) -> AbstractAsyncContextManager[Any]:
+    """Open the dependencies of the steps.
+
+    Imported here because they load embeddings, airports and an HTTP client.
+    """
+    from tripcortex.workers.dependencies import open_dependencies
+
+    return open_dependencies(stores)
+
+
+async def _ingest_policies(stores: Stores) -> None:
+    from tripcortex.workers.policy_ingestion import ingest_waiting_policies
+
+    await ingest_waiting_policies(stores)
+
+
+async def _load_sample(
+    stores: Stores, *, scale: float = 1, progress: Callable[[str, int, int], None] | None = None
+) -> int:
+    from tripcortex.demo.sample.loader import load_sample
+
+    return await load_sample(stores, scale=scale, progress=progress)
+
+
+async def _run_story(
+    stores: Stores, console: Any, clock: RunClock, folder: Path, variables: Mapping[str, str]
+) -> None:
+    from tripcortex.demo.story import run_story
+
+    await run_story(stores, console, clock, folder, variables)
+
+
+def _build_portal_sandbox(clock: Clock, folder: Path) -> Any:
+    from tripcortex.demo import sandbox
+
+    return sandbox.make_portal(clock, folder)
+
+
+def _build_issuer_sandbox(clock: Clock, folder: Path) -> Any:
+    from tripcortex.demo import sandbox
+
+    return sandbox.make_issuer(clock, folder)
+
+
+def _build_sandbox_variables(sandbox_urls: Mapping[str, str], own_url: str) -> Mapping[str, str]:
+    from tripcortex.demo import sandbox
+
+    return sandbox.build_variables(sandbox_urls, own_url)
+
+
+def _merge_patterns(*several: Patterns) -> Patterns:
+    """Return all patterns without duplicates, because two parts of a component may need the same one."""
+    return tuple({each.id: each for patterns in several for each in patterns}.values())
+
+
+API: Final = Component(
+    "api",
+    "Serves employees over HTTP and WebSocket, and lets administrators manage policies",
+    reads=_merge_patterns(
+        pattern_sets.API_READS,
+        (patterns.message, files.source, files.crop, files.crops_of),
+        BOOKING_FLOW.lookup_patterns,
+        # Pending approvals are found among the running executions.
+        (BOOKING_FLOW.pattern_set.executions,),
+        NOTICES.reads,
+        policies.READ_PATTERNS,
+        policies.LOCK_PATTERNS,
+    ),
+    writes=_merge_patterns(
+        pattern_sets.API_WRITES,
+        pattern_sets.MESSAGE_WRITES,
+        (patterns.append_audit,),
+        BOOKING_FLOW.start_patterns,
+        BOOKING_FLOW.answer_patterns,
+        NOTICES.relay_patterns,
+        policies.WRITE_PATTERNS,
+        (files.keep_source, files.delete_source, files.delete_crop),
+    ),
+    # Every call carries a token from the employees' token issuer.
+    has_signed_requests=True,
+    routes=_build_api_routes,
+)
+WORKFLOW: Final = Component(
+    "workflow",
+    "Drives bookings: retrieves, plans, validates, searches, books. Appends to the audit log, never reads it",
+    reads=_merge_patterns(
+        BOOKING_FLOW.reads, policies.QUESTION_PATTERNS, PortalCircuit.reads, PORTAL_CALLS.reads, NOTICES.reads
+    ),
+    writes=_merge_patterns(
+        BOOKING_FLOW.writes,
+        pattern_sets.MESSAGE_WRITES,
+        (patterns.append_audit, patterns.leave_place),
+        PortalCircuit.writes,
+        PORTAL_CALLS.writes,
+        NOTICES.relay_patterns,
+    ),
+    consumers=(BOOKING_FLOW.consumer(_open_dependencies, concurrency=16),),
+    schedules=BOOKING_FLOW.schedules,
+)
+SENDER: Final = Component(
+    "sender",
+    "Delivers messages to employees over their open connections, and removes connections that are gone",
+    reads=_merge_patterns(pattern_sets.SENDER_READS, (patterns.booking,)),
+    writes=pattern_sets.SENDER_WRITES,
+    consumers=(CONSUMER,),
+    schedules=SCHEDULES,
+)
+INGESTER: Final = Component(
+    "ingester",
+    "Ingests uploaded policies and puts them into service",
+    reads=_merge_patterns(policies.READ_PATTERNS, policies.LOCK_PATTERNS, (files.source,)),
+    writes=_merge_patterns(policies.WRITE_PATTERNS, (files.keep_crop, files.keep_source)),
+    schedules=(
+        Schedule(
+            "read-policies",
+            POLL_S,
+            _ingest_policies,
+            wake_source=lambda stores: stores.listen(policies.UPLOAD_CHANNEL),
+        ),
+    ),
+)
+SUPPORT: Final = Component(
+    "support",
+    "Explains the outcome of a booking",
+    reads=_merge_patterns(
+        (patterns.booking, patterns.trail, patterns.employee_audit, patterns.history, patterns.place_of),
+        (
+            BOOKING_FLOW.pattern_set.execution,
+            BOOKING_FLOW.pattern_set.executions,
+            BOOKING_FLOW.pattern_set.item,
+        ),
+        (patterns.active_bookings_of,),
+        PortalCircuit.reads,
+        policies.READ_PATTERNS,
+    ),
+)
+AGENT: Final = Component(
+    "agent",
+    "Answers questions about bookings and policies. Read-only",
+    reads=_merge_patterns(
+        (patterns.booking, patterns.history, patterns.trail, patterns.employee_audit), policies.READ_PATTERNS
+    ),
+    exposed_tools=(patterns.history, patterns.trail),
+)
+
+SYSTEM: Final = System(
+    name="tripcortex",
+    title="Trip Cortex",
+    purpose="Books corporate travel from a sentence, inside the company's policy, with a person choosing",
+    tables=(*TABLES, FLOWS, OUTBOX),
+    queues=(step_queue, notices.notices),
+    buckets=(policy_files,),
+    schemas=(tripcortex,),
+    patterns=_merge_patterns(
+        tuple(collect_patterns(patterns)),
+        policies.PATTERNS,
+        tuple(collect_patterns(files)),
+        tuple(collect_patterns(notices)),
+        BOOKING_FLOW.patterns,
+        NOTICES.patterns,
+        PortalCircuit.patterns,
+        tuple(PORTAL_CALLS.patterns),
+    ),
+    components=(API, WORKFLOW, SENDER, INGESTER, SUPPORT, AGENT),
+    load=LOAD,
+    what_if=WHAT_IF,
+    commands=COMMANDS,
+    why=explain.explain_booking,
+    tools=TOOLS,
+    flows=(BOOKING_FLOW,),
+    outboxes=(BOOKING_FLOW.outbox, NOTICES),
+    redact_logs=redact,
+    retention={tripcortex.name: Period(None, "until the policy is removed")},
+    configure_app=_configure_app,
+    body_bytes_max=BODY_BYTES_MAX,
+    sample=_load_sample,
+    story=_run_story,
+    sandboxes={"portal": _build_portal_sandbox, "issuer": _build_issuer_sandbox},
+    sandbox_variables=_build_sandbox_variables,
+    needs_environment=True,
+    extras=("objects", "sql", "tripcortex"),
+)

@@ -1,0 +1,161 @@
+"""The ends of a booking. Every end goes through here, so that each deletes the employee's marker, writes the
+reason to the audit log and sends the employee a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from holdfast import Stores, Write
+from holdfast.core.errors import CircuitOpen, ExternalServiceFailed, ExternalServiceRefused
+from holdfast.flows import Next, StepContext
+from tripcortex.integrations.portal.fallback_link import build_fallback_url
+from tripcortex.model import patterns
+from tripcortex.model.entities import AuditEvent, Booking, Failure
+from tripcortex.model.notices import build_message, build_notice_writes
+from tripcortex.settings import TripCortexSettings
+from tripcortex.workers.audit_entries import build_audit_entry, redact_text
+from tripcortex.workers.dependencies import Dependencies
+from tripcortex.workers.steps.serializers import to_json
+
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+
+OUT_OF_POLICY: Final = "out_of_policy"
+PORTAL_DOWN: Final = "portal_unavailable"
+CHOICE_EXPIRED: Final = "choice_expired"
+QUESTION_EXPIRED: Final = "question_expired"
+MODEL_DOWN: Final = "model_unavailable"
+INTERNAL_ERROR: Final = "broken"
+
+MODEL_DOWN_TEXT: Final = "The service that reads requests does not answer. Try again later."
+PORTAL_DOWN_TEXT: Final = "The travel portal does not answer. Book the trip on its own pages by the link."
+INTERNAL_ERROR_TEXT: Final = (
+    "Something went wrong in this service. Request the trip again; the cause is logged for the operators."
+)
+
+
+def build_message_writes(
+    stores: Stores, booking: Booking, about: str, body: Mapping[str, Any]
+) -> tuple[Write[Any], ...]:
+    """Return the writes that send the employee a message about the booking."""
+    return build_notice_writes(
+        stores, build_message(stores, booking.employee_id, about, dict(body), booking.booking_id)
+    )
+
+
+def release_active_booking(booking: Booking) -> Write[Any]:
+    """Return the write that deletes the employee's active-booking marker."""
+    return patterns.leave_place(booking.employee_id, booking.booking_id)
+
+
+def fail_booking(
+    context: StepContext[Booking],
+    step: str,
+    failure: Failure,
+    *,
+    with_link: bool = False,
+    audit: Sequence[Write[Any]] = (),
+    **changes: Any,
+) -> Next:
+    """End the booking without a trip. `with_link` adds the portal's own page with the trip filled in."""
+    booking, stores = context.item, context.stores
+    settings = _get_settings(context)
+    link = _build_link(booking, settings) if with_link else None
+    if link is not None:
+        changes["fallback_url"] = link
+    entry = build_audit_entry(
+        stores,
+        booking,
+        AuditEvent.error,
+        step,
+        inputs={"attempt": context.attempt},
+        outputs={
+            "fallback": link is not None,
+            "breaches": [each.code for each in failure.breaches],
+            "cited": [each.citation.chunk_id for each in failure.breaches if each.citation is not None],
+        },
+        years=settings.audit_years,
+        error_code=failure.code,
+        error_message=failure.text,
+    )
+    message = {
+        "code": failure.code,
+        "text": failure.text,
+        "remedy": failure.remedy,
+        "breaches": [to_json(each) for each in failure.breaches],
+        "fallbackUrl": link,
+    }
+    writes = (
+        *audit,
+        entry,
+        release_active_booking(booking),
+        *build_message_writes(stores, booking, FAILED, message),
+    )
+    return Next(FAILED, {"failure": failure, **changes}, writes=writes)
+
+
+def fail_after_retries(
+    step: str, *, uses_model: bool = False
+) -> Callable[[StepContext[Booking], Exception], Next]:
+    """Return the handler that fails the booking after a step's last attempt: with the link if the portal is
+    down, with the portal's code if it refused.
+    """
+
+    def handle(context: StepContext[Booking], error: Exception) -> Next:
+        if uses_model and isinstance(error, ExternalServiceFailed | ExternalServiceRefused):
+            return fail_booking(context, step, Failure(code=MODEL_DOWN, text=MODEL_DOWN_TEXT))
+        if isinstance(error, ExternalServiceRefused):
+            remedy = "Request the trip again, with other dates or another flight."
+            return fail_booking(
+                context, step, Failure(code=error.code, text=error.message, remedy=remedy), with_link=True
+            )
+        if isinstance(error, ExternalServiceFailed | CircuitOpen):
+            return fail_booking(
+                context, step, Failure(code=PORTAL_DOWN, text=PORTAL_DOWN_TEXT), with_link=True
+            )
+        return fail_booking(context, step, Failure(code=INTERNAL_ERROR, text=INTERNAL_ERROR_TEXT))
+
+    return handle
+
+
+def cancel_booking(context: StepContext[Booking], reason: str) -> Next:
+    """Cancel the booking for the employee, at any time before the portal is asked to book."""
+    return _end_cancelled(context, "Cancel", "cancelled_by_employee", redact_text(reason))
+
+
+def expire_choice(context: StepContext[Booking]) -> Next:
+    text = "You did not choose in time, and the offers are no longer held. Request the trip again."
+    return _end_cancelled(context, "Choice", CHOICE_EXPIRED, text)
+
+
+def expire_question(context: StepContext[Booking]) -> Next:
+    text = "The question was not answered in time. Request the trip again."
+    return _end_cancelled(context, "Question", QUESTION_EXPIRED, text)
+
+
+def _end_cancelled(context: StepContext[Booking], step: str, code: str, text: str) -> Next:
+    booking, stores = context.item, context.stores
+    entry = build_audit_entry(
+        stores,
+        booking,
+        AuditEvent.user_selection,
+        step,
+        inputs={"state": booking.flow_state},
+        outputs={"cancelled": code},
+    )
+    failure = Failure(code=code, text=text)
+    message = build_message_writes(stores, booking, CANCELLED, {"code": code, "text": text})
+    return Next(CANCELLED, {"failure": failure}, writes=(entry, release_active_booking(booking), *message))
+
+
+def _get_settings(context: StepContext[Booking]) -> TripCortexSettings:
+    """Return the worker's settings, or those of the process that received a person's answer."""
+    return context.tools.settings if isinstance(context.tools, Dependencies) else TripCortexSettings.load()
+
+
+def _build_link(booking: Booking, settings: TripCortexSettings) -> str | None:
+    if booking.booking_plan is None or not settings.portal_web_url:
+        return None
+    return build_fallback_url(settings.portal_web_url, booking.booking_plan.parameters)

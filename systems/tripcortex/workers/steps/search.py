@@ -1,0 +1,74 @@
+"""ExecuteSearch: searches the portal and ranks the options for the employee.
+
+The circuit breaker guards the call.
+
+Audit event `flight_search`, status `options_presented`. If the portal stays down, the booking fails with the
+link to its pages.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.flows import Next, StepContext
+from tripcortex.domain.policy_rules.option_ranking import Ranking, rank_options
+from tripcortex.model.entities import AuditEvent, Booking, FlightOption
+from tripcortex.workers.audit_entries import build_audit_entry
+from tripcortex.workers.dependencies import get_dependencies, start_stopwatch
+from tripcortex.workers.steps.endings import build_message_writes, fail_booking
+from tripcortex.workers.steps.local_date import get_local_date
+from tripcortex.workers.steps.retrieval import load_passages, load_policy_rules
+from tripcortex.workers.steps.serializers import option_to_json
+from tripcortex.workers.steps.validation import get_plan
+
+STEP: Final = "ExecuteSearch"
+
+
+async def execute_search(context: StepContext[Booking]) -> Next:
+    dependencies, watch, booking = get_dependencies(context), start_stopwatch(), context.item
+    plan = get_plan(booking)
+    offers = await dependencies.portal.search(plan.parameters, plan.preferences)
+    options = [offer.to_option(str(place)) for place, offer in enumerate(offers, 1)]
+    ranking = rank_options(
+        options,
+        plan,
+        await load_policy_rules(context.stores),
+        await load_passages(context.stores, dependencies, booking),
+        dependencies.settings.options_max,
+        today=get_local_date(booking, context.now),
+        confidence=booking.policy_confidence,
+    )
+    chosen = number_options(ranking)
+    entry = build_audit_entry(
+        context.stores,
+        booking,
+        AuditEvent.flight_search,
+        STEP,
+        inputs={"parameters": plan.parameters.model_dump(mode="json", exclude_none=True)},
+        outputs={
+            "offers": len(offers),
+            "options": [
+                {"option": each.option_id, "carrier": each.carrier, "price_usd": str(each.price_usd)}
+                for each in chosen
+            ],
+        },
+        years=dependencies.settings.audit_years,
+        latency_ms=watch.ms,
+    )
+    if ranking.failure is not None:
+        return fail_booking(context, STEP, ranking.failure, with_link=True, audit=(entry,))
+    body = {"options": [option_to_json(each) for each in chosen], "notes": booking.notes}
+    message = build_message_writes(context.stores, booking, "options", body)
+    return Next(
+        "options_presented",
+        {"flight_options": chosen},
+        writes=(entry, *message),
+        deadline_s=60.0 * dependencies.settings.choice_minutes,
+    )
+
+
+def number_options(ranking: Ranking) -> list[FlightOption]:
+    """Return the options under the numbers that the employee sees; the best is 1."""
+    return [
+        option.model_copy(update={"option_id": str(place)}) for place, option in enumerate(ranking.options, 1)
+    ]
