@@ -1,1 +1,1 @@
-"""The vocabulary: what can be asked of a store, as frozen values. Nothing here touches a store."""
+"""The operations of every store, as frozen values. Nothing here touches a store."""

@@ -1,8 +1,8 @@
-"""DynamoDB's numbers: 38 significant digits, kept and ordered exactly.
+"""DynamoDB's numbers: 38 significant digits, stored and ordered exactly.
 
-A number is canonical when it is an `int` if whole and otherwise a `Decimal` without trailing zeros; `parse`
-and `canonical` make them so, and refuse what DynamoDB refuses, in its words. `text` is the form on the wire,
-`sortable` the form in an index: bytes whose order is the order of the numbers.
+A canonical number is an `int` if whole and otherwise a `Decimal` without trailing zeros. `parse` and
+`canonical` return canonical numbers and raise DynamoDB's errors for invalid ones. `text` is the form on the
+wire; `sortable` is the form in an index: bytes whose order is the order of the numbers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _MANTISSA_CHARS_MAX: Final = 1000
 _POWERS: Final = 1 << 63
 _POWER_DIGITS_MAX: Final = 19
 _DECIMAL_POWER_MAX: Final = 999_999
-# Wide enough that the sum of the largest and the smallest number is exact before it is judged.
+# Wide enough that the sum of the largest and the smallest number is exact before it is checked.
 EXACT: Final = Context(prec=300, Emin=-999999, Emax=999999)
-# Pairs of digits, inverted: 00 becomes 0xfe and not 0xff, which closes a negative number.
+# Pairs of digits, inverted: 00 becomes 0xfe, because 0xff terminates a negative number.
 _INVERTED: Final = bytes((254 - byte) % 256 for byte in range(256))
 
 
 def parse(text: str) -> int | Decimal:
-    """The canonical number a text stands for."""
+    """Parse a text into a canonical number."""
     if len(text) <= NUMBER_DIGITS_MAX and text.isascii() and text.isdigit():
         return int(text)
     if not text:
@@ -51,7 +51,7 @@ def parse(text: str) -> int | Decimal:
 
 
 def _power(exponent: str) -> int | None:
-    """The exponent, if the service can read it at all: as an integer of 64 bits."""
+    """Return the exponent if DynamoDB can read it (a 64-bit integer), else None."""
     digits = exponent.lstrip("+-0") or "0"
     if len(digits) > _POWER_DIGITS_MAX:
         return None
@@ -60,7 +60,7 @@ def _power(exponent: str) -> int | None:
 
 
 def _decimal(sign: str, mantissa: str, power: int) -> Decimal:
-    """Bounded work whatever was sent: an exponent of many digits never reaches `Decimal`."""
+    """Build a Decimal with bounded work for any input: an exponent of many digits never reaches `Decimal`."""
     if not mantissa.strip("0."):
         return Decimal(0)
     if abs(power) > _DECIMAL_POWER_MAX:
@@ -79,7 +79,7 @@ def _shortened(mantissa: str, power: int) -> tuple[str, int]:
 
 
 def canonical(number: int | Decimal) -> int | Decimal:
-    """The same number in canonical form, or a refusal if DynamoDB could not store it."""
+    """Return the number in canonical form. Raise if DynamoDB could not store it."""
     if type(number) is int and -_SAFE_INT < number < _SAFE_INT:
         return number
     exact = Decimal(number)
@@ -110,12 +110,12 @@ def _trailing_zeros(digits: tuple[int, ...]) -> int:
 
 
 def text(number: int | Decimal) -> str:
-    """The number as DynamoDB writes it: plain notation, no trailing zeros."""
+    """Format the number as DynamoDB does: plain notation, no trailing zeros."""
     return str(number) if type(number) is int else format(number, "f")
 
 
 def significant_digits(number: int | Decimal) -> tuple[str, int]:
-    """The significant digits and the power of ten of the first of them: 1200 is ("12", 3)."""
+    """Return the significant digits and the power of ten of the first of them: 1200 is ("12", 3)."""
     if type(number) is int:
         digits = str(abs(number))
         return digits.rstrip("0"), len(digits) - 1
@@ -125,7 +125,9 @@ def significant_digits(number: int | Decimal) -> tuple[str, int]:
 
 @lru_cache(maxsize=4096)
 def size(number: int | Decimal) -> int:
-    """Bytes a number takes in an item: two digits a byte, aligned to even powers of ten, one for the rest."""
+    """Return the bytes that a number takes in an item: one, plus one per two digits aligned to even powers of
+    ten, plus one if it is negative.
+    """
     number = canonical(number)
     if not number:
         return 1
@@ -136,10 +138,10 @@ def size(number: int | Decimal) -> int:
 
 
 def sortable(number: int | Decimal) -> bytes:
-    """Bytes that compare as the numbers do: sign, power of ten, then the digits two a byte.
+    """Encode a number as bytes in numeric order: sign, power of ten, then two digits per byte.
 
-    A negative number is the complement of its positive, closed by a byte above any digit pair, so that of
-    two numbers of which one continues the other the longer sorts first.
+    A negative number is the complement of its positive, terminated by a byte above any digit pair. So when
+    one negative number's digits are a prefix of another's, the longer sorts first.
     """
     number = canonical(number)
     if not number:

@@ -1,4 +1,4 @@
-"""What an attribute can hold, as plain Python values.
+"""Attribute values as plain Python values.
 
     S     str                      SS    frozenset of str
     N     int or Decimal           NS    frozenset of int and Decimal
@@ -7,12 +7,10 @@
     NULL  None                     M     dict with str keys
 
 Numbers are canonical (see `numbers.py`): a whole number is an `int`, any other a normalised `Decimal`, so
-equality and hashing are Python's own. A float never appears. A set is never empty, so its type can be told
-from any element. `bool` is a subclass of `int` in Python but another type here: look at `type_of`, never at
-`==` alone.
+equality and hashing are Python's own. A float never appears. A set is never empty, so any element shows its
+type. `bool` is a subclass of `int` in Python but a separate type here: check `type_of`, never `==` alone.
 
-Everything inside the house, from the wire's decoder to storage, speaks these values; type tags exist only
-at the edges.
+All code from the wire's decoder to storage uses these values; type tags exist only at the edges.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
         " | frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]"
     )
 else:
-    # A recursive alias cannot be resolved from other modules, and `help` and `inspect` would stumble over it.
+    # A recursive alias does not resolve from other modules, and `help` and `inspect` would fail on it.
     Value = Any
 Item: TypeAlias = dict[str, Value]
 TypeTag: TypeAlias = Literal["S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"]
@@ -50,7 +48,7 @@ _SET_TAGS: Final[dict[type, TypeTag]] = {str: "SS", int: "NS", Decimal: "NS", by
 
 
 def type_of(value: Value) -> TypeTag:
-    """DynamoDB's name for the type of a value."""
+    """Return DynamoDB's name for the type of a value."""
     tag = _TAGS.get(type(value))
     if tag is not None:
         return tag
@@ -62,7 +60,7 @@ def type_of(value: Value) -> TypeTag:
 
 
 def item_size(item: Mapping[str, Value]) -> int:
-    """Bytes of an item by DynamoDB's rules: the names and the values, in UTF-8."""
+    """Return the bytes of an item by DynamoDB's rules: the names and the values, in UTF-8."""
     total = 0
     try:
         for name, value in item.items():
@@ -79,14 +77,14 @@ def item_size(item: Mapping[str, Value]) -> int:
 
 
 def value_size(value: Value) -> int:
-    """Bytes of one value: a list or map costs 3, and 1 for each thing in it."""
+    """Return the bytes of one value. A list or map costs 3, plus 1 for each element."""
     sizer = _SIZERS.get(type(value))
     if sizer is None:
         raise InvalidRequest(_unsupported(value))
     return sizer(value)
 
 
-# By the exact type, looked up once a value: this runs for every value of every write.
+# One lookup by exact type per value, because this runs for every value of every write.
 _SIZERS: Final[dict[type, Callable[[Any], int]]] = {
     str: lambda text: len(text) if text.isascii() else len(text.encode()),
     int: numbers.size,
@@ -101,14 +99,14 @@ _SIZERS: Final[dict[type, Callable[[Any], int]]] = {
 
 
 def _set_size(elements: frozenset[Any]) -> int:
-    type_of(elements)  # refuses a set that is empty or of several types
+    type_of(elements)  # raises for a set that is empty or of several types
     return sum(map(value_size, elements))
 
 
 def same(left: Value, right: Value) -> bool:
-    """Whether two values are equal as DynamoDB sees them: of one type, at every depth.
+    """Return whether two values are equal by DynamoDB's rules: of the same type, at every depth.
 
-    Python alone would find True equal to 1, also inside lists, maps and sets.
+    In Python alone True equals 1, also inside lists, maps and sets.
     """
     if type(left) is str or type(right) is str:
         return left == right
@@ -122,7 +120,7 @@ def same(left: Value, right: Value) -> bool:
 
 
 def ordered(elements: frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]) -> list[Any]:
-    """The elements of a set in the one order we show them in: by value, strings by their bytes."""
+    """Return the elements of a set in display order: by value, strings by their bytes."""
     if type(next(iter(elements))) is str:
         return sorted(elements, key=str.encode)
     return sorted(elements)
@@ -137,7 +135,9 @@ def _unsupported(value: object) -> str:
 
 
 def nesting(item: Mapping[str, Value]) -> int:
-    """How many levels of lists and maps the deepest attribute has, the item itself not counted."""
+    """Return the number of levels of lists and maps in the deepest attribute, not counting the item
+    itself.
+    """
     level, layer = 0, [value for value in item.values() if type(value) in _CONTAINERS]
     while layer:
         level += 1

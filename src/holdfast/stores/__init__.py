@@ -1,1 +1,1 @@
-"""Where data lives: one room per kind of store, each with its port and its engines."""
+"""Stores: one package per kind of data, each with its port and its engines."""

@@ -1,8 +1,8 @@
-"""How long an operation is tried for, and how long between two tries.
+"""Retries: how often and for how long an operation is attempted, with exponential backoff and full jitter.
 
-The SDK's own retries are off: all of them are here, so that there is one place that decides and one deadline
-that bounds. Pauses grow by two and are drawn evenly between nothing and their bound ("full jitter"), so that
-callers who were refused together do not come back together.
+The SDK's own retries are off. All retries happen here, so that one module decides and one deadline bounds
+them. The bound of a pause doubles with each failure, and the pause is drawn uniformly between zero and that
+bound ("full jitter"), so that callers refused together do not return together.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from holdfast.core.errors import SettingsError
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """At most `attempts_max` tries in a row without progress, none begun later than `deadline_s` after the
-    first.
+    """The limits on retries: at most `attempts_max` attempts in a row without progress, and no attempt
+    started later than `deadline_s` after the first.
 
-    The last try may still take its time-outs: an operation ends within the deadline and those.
+    The last attempt may still use its full timeouts, so an operation ends within the deadline plus those
+    timeouts.
     """
 
     attempts_max: int = 8
@@ -33,7 +34,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(f"{self!r}: at least one attempt, and no pause or deadline below zero")
 
     def pause_s_bound(self, failures: int) -> float:
-        """The longest pause after so many failures in a row."""
+        """Return the longest pause, in seconds, after this many failures in a row."""
         return min(self.pause_s_max, self.first_pause_s_max * 2.0 ** (failures - 1))
 
 
@@ -42,7 +43,7 @@ def _loop_time() -> float:
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """Chance, sleep and time, as parts: a test brings its own and waits for nothing."""
+    """The random numbers, the sleep and the clock of a retry. A test replaces them and does not wait."""
 
     chance: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -50,7 +51,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Patience:
-    """What is left of it for one operation, all of its requests together."""
+    """The retries that are left for one operation, counted over all of its requests."""
 
     __slots__ = ("_backoff", "_ends_at", "_failures", "_waiting")
 
@@ -61,11 +62,11 @@ class Patience:
         self._failures = 0
 
     def renew(self) -> None:
-        """There was progress: pauses begin small again. The deadline stays."""
+        """Reset the backoff after progress. The deadline does not change."""
         self._failures = 0
 
     async def pause(self) -> bool:
-        """Wait before another try; False, at once, if there shall be none."""
+        """Wait before the next attempt. Return False at once if no attempt is left."""
         self._failures += 1
         if self._failures >= self._backoff.attempts_max:
             return False

@@ -2,5 +2,5 @@
 
 A request goes one way: bytes → `dispatch` (JSON, then `shapes`: types and constraints) → the operation's own
 file in `operations/` (its checks in order) → a frozen operation of `holdfast.operations.tables`. The result
-comes back through the same file and leaves as bytes. AWS's casing lives in this room only.
+comes back through the same file and leaves as bytes. Only this package uses AWS's casing.
 """

@@ -1,10 +1,10 @@
-"""One HTTP request of DynamoDB's protocol answered: the ASGI app between the server and `dispatch`.
+"""The ASGI app between the server and `dispatch`: it answers one HTTP request of DynamoDB's protocol.
 
-The server calls the app with a request whose head was read. The app reads the body within bounds, makes sure
-who is asking, has `dispatch` decode the operation, runs it on the tables store and sends what `dispatch`
-encoded. What is refused before an operation is known (method, path, content type, target, signature) is
-refused here, in the service's order and words. It is a plain ASGI callable without a framework: what it adds
-to a read is a few microseconds, and it must stay so.
+The server calls the app once it has read the request head. The app reads the body within bounds, verifies the
+caller, has `dispatch` decode the operation, runs it on the tables store and sends the bytes that `dispatch`
+encoded. Errors that precede an operation (method, path, content type, target, signature) are raised here, in
+DynamoDB's order and with its texts. The app is a plain ASGI callable without a framework: it adds a few
+microseconds to a read, and must stay that fast.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 HeaderMap: TypeAlias = Mapping[bytes, bytes]
 
-# What a server puts into the scope if it can take an answer in one piece: (status, headers, body) → taken.
+# The scope key of a server that can take a whole response at once: (status, headers, body) → taken.
 WHOLE_ANSWER: Final = "holdfast.whole_answer"
 AMZ_JSON: Final = b"application/x-amz-json-1.0"
 PLAIN_JSON: Final = b"application/json"
 DESCRIBE_ENDPOINTS: Final = "DynamoDB_20120810.DescribeEndpoints"
 ENDPOINT_MINUTES: Final = 1440
-# How much of a refused body is read and thrown away, so that a client that sends first and reads afterwards
-# finds our refusal instead of a broken connection.
+# The bytes of a rejected body to read and discard, so that a client that sends before it reads receives the
+# error instead of a broken connection.
 DISCARDED_BYTES_MAX: Final = 4 * limits.REQUEST_BODY_BYTES_MAX
 
 log = logging.getLogger(__name__)
@@ -57,9 +57,12 @@ class Reply(NamedTuple):
 
 
 class App:
-    """`credentials` (access key id → secret) are verified when given; without, any well-formed signature is
-    accepted and only names the caller's region, and the caller must call us by a name of this machine.
-    `body_bytes_max` bounds one body, `bodies_bytes_max` all that came in pieces and are not answered yet."""
+    """The ASGI app. With `credentials` (access key id → secret) it verifies signatures.
+
+    Without them it accepts any well-formed signature and only takes the caller's region from it, and the Host
+    header must name this machine. `body_bytes_max` bounds one body; `bodies_bytes_max` bounds all bodies that
+    arrived in pieces and are not answered yet.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class App:
         self._verifier = Verifier(credentials, clock=clock) if credentials else None
         self._home = place
         self._credentials_seen: dict[bytes, Place] = {}
-        # Browsers always send a Host header. Who sends none is none.
+        # Browsers always send a Host header, so a request without one is not from a browser.
         self._hosts_seen: set[bytes] = {b""}
         self._body_bytes_max = body_bytes_max
         self._bodies = _Bodies(bodies_bytes_max)
@@ -99,10 +102,10 @@ class App:
         except _TooManyBodies:
             reply, is_body_refused = _TOO_BUSY, True
         except asyncio.CancelledError:
-            # Only the end of the shutdown's grace cancels a request.
+            # Only the end of the shutdown grace period cancels a request.
             reply = _error_reply(StoreClosed("The server is shutting down."), AMZ_JSON, request_id)
         if is_body_refused:
-            # Out here, where no exception holds on to what was read of the body.
+            # Outside the handler, where no exception keeps a reference to the body read so far.
             linger = reply is _TOO_BUSY or b"expect" not in headers
             await _refuse_body(reply, receive, send, request_id, linger=linger)
             return
@@ -148,14 +151,14 @@ class App:
         except _BodyTooLarge:
             return _TOO_LARGE
         except UnknownOperation as unknown:
-            # The one operation that no store could answer: only the caller knows by which name it found us.
+            # No store can answer this operation: only the request says which host name the client used.
             if target == DESCRIBE_ENDPOINTS and body:
                 return Reply(200, _endpoints(headers.get(b"host", b"")), answer_type)
             return _error_reply(unknown, answer_type, request_id)
         except Exception as error:
             return _error_reply(error, answer_type, request_id)
 
-    # --- who is asking --------------------------------------------------------------------------------------
+    # --- authentication -------------------------------------------------------------------------------------
 
     def _is_called_by_our_name(self, host: bytes) -> bool:
         if host in self._hosts_seen:
@@ -168,7 +171,7 @@ class App:
         return True
 
     def _place_of(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> Place:
-        """Where the caller says it is, once the signature was found acceptable."""
+        """Check the signature and return the caller's region and account."""
         if self._verifier is None:
             known = self._known_place(scope, headers)
             if known is not None:
@@ -191,7 +194,9 @@ class App:
         return place
 
     def _known_place(self, scope: Scope, headers: HeaderMap) -> Place | None:
-        """Unverified, the credential alone decides, and a client sends the same one all day."""
+        """Return the cached place of a credential. Without verification the credential alone decides, and a
+        client keeps sending the same one.
+        """
         if scope["query_string"] or b"x-amz-date" not in headers:
             return None
         credential, _, rest = headers.get(b"authorization", b"").partition(b", SignedHeaders=")
@@ -205,11 +210,11 @@ class App:
     def _place_in(self, region: str | None) -> Place:
         return self._home if region is None else Place(region, self._home.account)
 
-    # --- what is no operation -------------------------------------------------------------------------------
+    # --- requests without an operation ----------------------------------------------------------------------
 
     def _not_an_operation(self, scope: Scope, headers: HeaderMap) -> Reply:
         if scope["path"] == "/" and scope["method"] == "GET":
-            # The trailing space is the service's.
+            # DynamoDB sends this trailing space too.
             return Reply(200, b"healthy: " + headers.get(b"host", b"") + b" ", None)
         if scope["method"] == "OPTIONS" and b"origin" in headers and self._verifier is not None:
             return _preflight(headers)
@@ -222,7 +227,7 @@ def _endpoints(host: bytes) -> bytes:
 
 
 def new_request_id() -> bytes:
-    """52 upper-case letters and digits: who we are, and a count."""
+    """Return 52 upper-case letters and digits: an id of this process, and a counter."""
     return b"%s%013d" % (_PROCESS_ID, next(_request_count))
 
 
@@ -238,26 +243,26 @@ def answer_headers(body: bytes, request_id: bytes) -> list[tuple[bytes, bytes]]:
 
 
 class _ClientGone(Exception):
-    """Nobody is there any more to be answered."""
+    """The client disconnected and will not read a response."""
 
 
 class _BodyTooLarge(Exception):
-    """The body is, or says it is, larger than any legal request."""
+    """The body, or its declared length, is larger than any legal request."""
 
 
 class _TooManyBodies(Exception):
-    """All together, the bodies that are being read are larger than the server has room for."""
+    """The bodies being read are together larger than the server's budget."""
 
 
 class _Bodies:
-    """The budget of all large bodies together."""
+    """The memory budget that all large bodies share."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_left = bytes_max
 
     @contextlib.contextmanager
     def share(self) -> Iterator[Callable[[int], None]]:
-        """One body's part of it, which grows as the body does and is given back at the end."""
+        """Reserve one body's part of the budget. It grows with the body and is released at the end."""
         held = 0
 
         def grow(body_bytes: int) -> None:
@@ -277,7 +282,7 @@ class _Bodies:
 
 
 async def _read_first(receive: Receive, headers: HeaderMap, bytes_max: int) -> tuple[bytes, bool]:
-    """What has come of the body, and whether that is all."""
+    """Return the part of the body that has arrived, and whether it is complete."""
     length = headers.get(b"content-length")
     if length is not None and int(length) > bytes_max:
         raise _BodyTooLarge
@@ -305,8 +310,9 @@ async def _read_rest(receive: Receive, body: bytearray, bytes_max: int, grow: Ca
 
 
 def _decompressed(encoding: bytes, body: bytes, bytes_max: int) -> bytes:
-    """The body behind its Content-Encoding. DynamoDB knows gzip alone and calls anything it cannot unpack an
-    internal error; so do we, because clients see the same then."""
+    """Decode the body by its Content-Encoding: gzip or identity, as in DynamoDB. Raise `MalformedRequest` for
+    any other encoding and for damaged data.
+    """
     encoding = encoding.strip().lower()
     if encoding == b"identity":
         return body
@@ -329,16 +335,17 @@ def _decompressed(encoding: bytes, body: bytes, bytes_max: int) -> bytes:
 
 
 def _undecodable(what: str) -> MalformedRequest:
-    # The service answers 500 here. It is the client who sent what cannot be read, so here it is a 400.
+    # DynamoDB answers 500 here. The client sent an unreadable body, so this server answers 400.
     return MalformedRequest(f"The request body could not be unpacked: {what}")
 
 
-# --- refusing -----------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 def _check_before_signature(target: str, body: bytes, headers: HeaderMap) -> None:
-    """The service looks at the JSON and the target before the signature. We verify first, as nearly every
-    signature is right, and look at the other two only when it is not."""
+    """Check the JSON and the target, which DynamoDB checks before the signature. The app verifies first,
+    because nearly every signature is valid, and calls this only when one is not.
+    """
     if body and b"content-encoding" not in headers:
         try:
             msgspec.json.decode(body)
@@ -386,14 +393,14 @@ async def _packed(reply: Reply, accepted: bytes) -> Reply:
     encoding = chosen_encoding(accepted)
     if encoding is None:
         return reply
-    # In a thread, because a page of 1 MB takes milliseconds and nobody else should wait for them.
+    # In a thread: a page of 1 MB takes milliseconds, and other requests should not wait for it.
     body = await asyncio.to_thread(packed, reply.body, encoding)
     return reply._replace(body=body, more_headers=(*reply.more_headers, (b"content-encoding", encoding)))
 
 
 async def _send(scope: Scope, send: Send, reply: Reply, request_id: bytes) -> None:
-    """In one piece where the server can take it so: that is one write instead of two, and no header by
-    header.
+    """Send the response, in one piece if the server can: one write instead of two, and no header-by-header
+    copy.
     """
     whole = scope.get(WHOLE_ANSWER)
     if whole is not None and reply.status in _PLAIN_STATUSES and reply.content_type is not None:
@@ -448,8 +455,8 @@ _NOT_OUR_NAME: Final = Reply(
     b"127.0.0.1. Call it by one, or configure credentials (HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY, "
     b'or a credentials file)."}',
 )
-# Pages of other origins are let in only where signatures are verified: without credentials, any page in a
-# browser on this machine could otherwise read the tables.
+# Allow other origins only if signatures are verified: otherwise any page in a browser on this machine could
+# read the tables.
 _ANY_ORIGIN: Final = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"x-amzn-RequestId,x-amzn-ErrorType,x-amzn-ErrorMessage,Date"),

@@ -1,8 +1,8 @@
-"""ARNs: the names that tables, indexes, streams and backups have on the wire.
+"""ARNs: the names of tables, indexes, streams and backups on the wire.
 
-The engine knows tables by their plain names. Encoding a result builds ARNs for the `Place` the caller speaks
-to; decoding a request takes them apart again. What is not an ARN of the kind asked for is `None`, and the
-operation's own check says which text the service has for that.
+The engine knows tables by their plain names. Encoding a result builds ARNs for the caller's `Place`; decoding
+a request parses them. A text that is not an ARN of the expected kind parses to `None`, and the operation's
+own check raises DynamoDB's error for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEFAULT_ACCOUNT: Final = "000000000000"
 
 
 class Place(NamedTuple):
-    """The region and the account that the answers of one caller are told in."""
+    """The region and the account in the ARNs of one caller's responses."""
 
     region: str = DEFAULT_REGION
     account: str = DEFAULT_ACCOUNT
@@ -51,19 +51,19 @@ def backup_arn(place: Place, table: str, backup_id: str) -> str:
 
 
 def table_of(arn: str) -> str | None:
-    """The table that a table's ARN names."""
+    """Return the table that a table ARN names."""
     found = _TABLE.fullmatch(arn)
     return found["table"] if found else None
 
 
 def stream_of(arn: str) -> StreamParts | None:
-    """The table and the label that a stream's ARN names."""
+    """Return the table and the label that a stream ARN names."""
     found = _STREAM.fullmatch(arn)
     return StreamParts(found["table"], found["label"]) if found else None
 
 
 def backup_of(arn: str) -> BackupParts | None:
-    """The table and the id that a backup's ARN names."""
+    """Return the table and the id that a backup ARN names."""
     found = _BACKUP.fullmatch(arn)
     return BackupParts(found["table"], found["id"]) if found else None
 

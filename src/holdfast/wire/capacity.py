@@ -1,7 +1,7 @@
-"""What an operation consumed, as the answer tells it.
+"""Consumed capacity in responses.
 
-Called by the `encode` of every operation on items. `TOTAL` tells the sum; `INDEXES` also what the table and
-each index took. Transactions tell reads and writes apart as well.
+The `encode` of every operation on items calls this module. `TOTAL` reports the sum; `INDEXES` also reports
+the units of the table and of each index. Transactions also report reads and writes separately.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ RETURN_CONSUMED_CAPACITY: Final[Text] = string(enum=("INDEXES", "TOTAL", "NONE")
 
 
 def tell(answer: Answer, capacity: ConsumedCapacity | None, detail: CapacityDetail) -> Answer:
-    """The answer, with what one table consumed if that was asked for."""
+    """Return the answer, with the consumed capacity of one table if the caller requested it."""
     if capacity is not None and detail != "NONE":
         answer["ConsumedCapacity"] = consumed(capacity, detail)
     return answer
 
 
 def tell_all(answer: Answer, capacities: tuple[ConsumedCapacity, ...], detail: CapacityDetail) -> Answer:
-    """The answer, with what each table consumed if that was asked for."""
+    """Return the answer, with the consumed capacity of each table if the caller requested it."""
     if detail != "NONE":
         answer["ConsumedCapacity"] = [consumed(each, detail) for each in capacities]
     return answer

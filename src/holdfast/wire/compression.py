@@ -1,9 +1,9 @@
-"""Answers compressed for callers who ask for it: the last step before an answer is sent.
+"""Response compression for callers that accept it: the last step before a response is sent.
 
-DynamoDB packs answers of 4 KB and more with gzip or deflate when the caller's Accept-Encoding names one, and
-its checksum is then of the packed bytes. It reads the header leniently (what it cannot read of a weight
-counts as 1) and takes the heaviest encoding; among equals the one named first, and gzip where only `*`
-speaks.
+DynamoDB compresses responses of 4 KB and more with gzip or deflate if the Accept-Encoding header names one,
+and computes its checksum over the compressed bytes. It parses the header leniently (an unreadable weight
+counts as 1) and takes the encoding with the highest weight; among equals the first, and gzip if there is only
+`*`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 PACKED_BYTES_MIN: Final = 4096
-# The quickest level: the caller sits on the same machine, or near.
+# The fastest level: the caller is on the same machine or near it.
 _LEVEL: Final = 1
 _WBITS: Final = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 _WEIGHT: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
@@ -27,7 +27,7 @@ def packed(body: bytes, encoding: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def chosen_encoding(accepted: bytes) -> bytes | None:
-    """What an Accept-Encoding header asks for, if it is something we do."""
+    """Return the encoding that an Accept-Encoding header selects, or None if none is supported."""
     weights: dict[bytes, float] = {}
     for entry in accepted.lower().split(b","):
         name, *parameters = (part.strip() for part in entry.split(b";"))
@@ -41,7 +41,7 @@ def chosen_encoding(accepted: bytes) -> bytes | None:
 
 
 def _weight(parameters: list[bytes]) -> float:
-    """The first `q` counts, up to 1."""
+    """Return the first `q` parameter, at most 1."""
     for parameter in parameters:
         name, _, value = (part.strip() for part in parameter.partition(b"="))
         if name == b"q":

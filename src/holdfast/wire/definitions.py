@@ -1,8 +1,8 @@
-"""Tables and indexes as requests declare them: their shapes, the rules for them, and the values they become.
+"""Definitions of tables and indexes in requests: their shapes, their rules, and the values they become.
 
-CreateTable, UpdateTable and the two restores ask for the same things in the same words, so what they share
-stands here: the shapes (AWS's names and order of complaints), the checks that need no table, and the readers
-from a checked request to the frozen definitions. `descriptions.py` is the way back.
+CreateTable, UpdateTable and the two restores accept the same members. This module holds what they share: the
+shapes (AWS's names and order of errors), the checks that need no table, and the functions that turn a checked
+request into frozen definitions. `descriptions.py` is the inverse.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ UNKNOWN_TABLE_CLASS: Final = (
 
 
 class Unsupported(Shape):
-    """A member that the service has and Holdfast has not: kept as it came, for `refuse_unsupported`."""
+    """A member that DynamoDB supports and Holdfast does not. It is kept unchanged for
+    `refuse_unsupported`.
+    """
 
     def read(self, value: Any, element: bool = False) -> Any:
         return value
@@ -144,7 +146,9 @@ def sse_specification() -> Structure:
 
 
 def refuse_unsupported(request: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Refuse what a later Describe would have to show, or a caller would count on, and we do not do."""
+    """Raise for unsupported members that a later Describe would have to show or that a caller would rely
+    on.
+    """
     for name in names:
         if name in request:
             raise InvalidRequest(f"{INVALID}{name} is not supported by Holdfast; leave it out")
@@ -155,8 +159,8 @@ def refuse_unsupported_in_index(index: Request) -> None:
 
 
 def check_encryption(specification: Request | None) -> None:
-    """Encryption with the service's own key is what a table has anyway and shows nothing; a key of KMS would
-    show.
+    """Raise for encryption with a KMS key. Every table uses the service's own key anyway, and Describe does
+    not show it; a KMS key would have to be shown.
     """
     if specification is None:
         return
@@ -204,7 +208,7 @@ def check_keys_defined(schema: list[Request], definitions: list[Request]) -> Non
 
 
 def check_key_order(schema: list[Request]) -> None:
-    """One HASH key, then at most one RANGE key of another name."""
+    """Require one HASH key, then at most one RANGE key with another name."""
     if len(schema) > 1 and schema[0]["AttributeName"] == schema[1]["AttributeName"]:
         raise InvalidRequest(
             "Both the Hash Key and the Range Key element in the KeySchema have the same name"

@@ -1,7 +1,7 @@
-"""Tables, backups and recovery as answers describe them: from the engine's results to AWS's members.
+"""Descriptions of tables, backups and recovery in responses: the engine's results as AWS's members.
 
-Last stage of the operations on tables, on streams' tables and on backups. What is absent on the service is
-absent here: a member without a value is left out, never null. `definitions.py` is the other way.
+This is the last stage of the operations on tables, on table streams and on backups. A member without a value
+is left out, never null, as DynamoDB does. `definitions.py` is the inverse.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY_TYPES: Final = ("HASH", "RANGE")
 
 
 def seconds(moment: float) -> float:
-    """A time as the protocol tells it: epoch seconds, to the millisecond."""
+    """Return a time as the protocol encodes it: epoch seconds, to the millisecond."""
     return round(moment, 3)
 
 
@@ -36,7 +36,9 @@ def seconds(moment: float) -> float:
 
 
 def table_description(table: TableDescription, place: Place) -> Answer:
-    """A table with all its parts, as CreateTable, DescribeTable, UpdateTable and the restores tell it."""
+    """Return the full description of a table, for CreateTable, DescribeTable, UpdateTable and the
+    restores.
+    """
     definition = table.definition
     attributes = [{"AttributeName": each.name, "AttributeType": each.type} for each in definition.attributes]
     return {
@@ -53,12 +55,14 @@ def table_description(table: TableDescription, place: Place) -> Answer:
 
 
 def deleted_table_description(table: TableDescription, place: Place) -> Answer:
-    """A table that is going: the service no longer tells its keys, its indexes or when it was made."""
+    """Return the description of a table being deleted: without its keys, indexes and creation time, as in
+    DynamoDB.
+    """
     return {**table_summary(table, place), **_billing(table), **_stream(table, place), **_table_class(table)}
 
 
 def table_summary(table: TableDescription, place: Place) -> Answer:
-    """What is told of a table at every stage of its life."""
+    """Return the members that describe a table in every status."""
     definition = table.definition
     return {
         "TableName": definition.name,
@@ -98,7 +102,7 @@ def _throughput(throughput: Throughput | None) -> Answer:
 
 
 def _billing(table: TableDescription) -> Answer:
-    """How the table is paid for: told of one that is, or ever was, paid per request."""
+    """Return the billing mode, only for a table that is or ever was on-demand."""
     mode, changed_at = table.definition.billing_mode, table.billing_changed_at
     if mode == "PROVISIONED" and changed_at is None:
         return {}
@@ -113,7 +117,7 @@ def _billing(table: TableDescription) -> Answer:
 
 
 def _stream(table: TableDescription, place: Place) -> Answer:
-    """The last stream's name stays told after the stream was switched off."""
+    """Return the stream members. The latest stream's name remains after the stream was disabled."""
     told: Answer = {}
     if table.stream_view is not None:
         told["StreamSpecification"] = stream_specification(table.stream_view)
@@ -128,7 +132,7 @@ def stream_specification(view: StreamView) -> Answer:
 
 
 def _table_class(table: TableDescription) -> Answer:
-    """A class that nobody ever asked for is not told."""
+    """Return the table class, only if a caller ever set one."""
     if table.definition.table_class is None:
         return {}
     told: Answer = {"TableClass": table.definition.table_class}
@@ -151,7 +155,7 @@ def _restore(origin: RestoreOrigin | None, place: Place) -> Answer:
 
 
 def _arn_of_origin(backup: str, table: str, place: Place) -> str:
-    """The engine knows a backup by its id: where it is said to be is the wire's to add."""
+    """Build the ARN of the source backup. The engine knows only its id; the wire adds region and account."""
     return backup if backup.startswith("arn:") else backup_arn(place, table, backup)
 
 
@@ -175,7 +179,9 @@ def _indexes(table: TableDescription, place: Place) -> Answer:
 
 
 def _global_index(index: IndexDefinition, table: TableDescription, state: IndexState, place: Place) -> Answer:
-    """Whether an index is being filled is told only of one that came to a table already there."""
+    """Describe a global secondary index. Only an index added to an existing table shows whether it is
+    backfilling.
+    """
     told = _index(index, table, state, place)
     told["IndexStatus"] = state.status
     told["ProvisionedThroughput"] = _throughput(index.throughput)
@@ -283,7 +289,9 @@ def _plain_throughput(throughput: Throughput | None) -> Answer:
 
 
 def continuous_backups(backups: ContinuousBackups) -> Answer:
-    """Continuous backups are on for every table; whether one can restore from them is told beside it."""
+    """Describe continuous backups. They are on for every table; point-in-time recovery is a separate
+    member.
+    """
     recovery: Answer = {"PointInTimeRecoveryStatus": "ENABLED" if backups.enabled else "DISABLED"}
     if backups.enabled:
         if backups.recovery_days is not None:

@@ -1,8 +1,8 @@
-"""From the bytes of a request to an operation, and from its result or failure to the bytes of the answer.
+"""Decode the bytes of a request into an operation, and encode its result or error as bytes.
 
-The server (and boto3 in process) calls `decode`, runs the operation on a store, and calls `encode`; whatever
-was raised on the way goes to `error_body`. Each operation of the protocol has one file in `operations/`, and
-each such file is a `Codec`:
+The server (and boto3 in process) calls `decode`, runs the operation on a store, and calls `encode`; any error
+raised on the way goes to `error_body`. Each operation of the protocol has one file in `operations/`, and each
+such file is a `Codec`:
 
     SHAPE = structure("GetItemInput", TableName=table_name(), Key=item(required=True), …)
 
@@ -14,8 +14,8 @@ each such file is a `Codec`:
     def encode(operation: GetItem, result: GetItemResult, place: Place) -> Answer:
         return {} if result.item is None else {"Item": tagged_item(result.item)}
 
-`decode` gets the request as `SHAPE` has read and checked it: members of the right type, no nulls, no unknown
-members. `place` is where the tables are said to be (region and account), for those who answer with ARNs.
+`decode` receives the request after `SHAPE` has read and checked it: members of the right type, no nulls, no
+unknown members. `place` is the region and account of the tables, for operations that return ARNs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SERVICE_ERROR: Final = "com.amazon.coral.service#"
 VALIDATION_ERROR: Final = "com.amazon.coral.validate#"
 DYNAMODB_ERROR: Final = "com.amazonaws.dynamodb.v20120810#"
-# The only thing a caller is told of a failure of our own: what lies inside stays in the log.
+# The only text that a caller receives for an internal error: the details stay in the log.
 INTERNAL_MESSAGE: Final = (
     "The request processing has failed because of an unknown error, exception or failure."
 )
@@ -57,7 +57,7 @@ _write_json: Final = msgspec.json.Encoder().encode
 
 
 class Codec(Protocol):
-    """A file of `operations/`: what a request of one operation looks like, and both ways of translating."""
+    """A file of `operations/`: the request shape of one operation, and its decoder and encoder."""
 
     @property
     def SHAPE(self) -> Structure: ...  # noqa: N802
@@ -68,7 +68,7 @@ class Codec(Protocol):
 
 
 def decode(target: str, body: bytes) -> tuple[Codec, Operation[Any]]:
-    """The operation that a request asks for. `target` is the header X-Amz-Target."""
+    """Return the operation that a request names. `target` is the header X-Amz-Target."""
     request = _parsed(body) if body else None
     codec = CODECS.get(target)
     if codec is None:
@@ -81,7 +81,9 @@ def decode(target: str, body: bytes) -> tuple[Codec, Operation[Any]]:
 
 
 def _not_served(target: str) -> str:
-    """The service says nothing; where it has the operation and we do not, the caller is told so."""
+    """Return the error text: empty as in DynamoDB, or a sentence if DynamoDB has the operation and Holdfast
+    does not.
+    """
     name = target.partition(".")[2]
     return (
         f"Holdfast does not serve {name} yet; docs/tables.md lists what it serves."
@@ -95,7 +97,7 @@ def encode(codec: Codec, operation: Operation[Any], result: Any, place: Place) -
 
 
 def error_body(error: BaseException) -> tuple[int, bytes]:
-    """The status and body that tell of a failure; of one that is ours, nothing from inside."""
+    """Return the status and body for an error. An internal error reveals no details."""
     if not isinstance(error, HoldfastError) or error.code == "InternalServerError":
         return 500, _write_json(
             {"__type": f"{DYNAMODB_ERROR}InternalServerError", "message": INTERNAL_MESSAGE}
@@ -104,8 +106,8 @@ def error_body(error: BaseException) -> tuple[int, bytes]:
 
 
 def _parsed(body: bytes) -> Any:
-    """Malformed JSON, bad UTF-8, numbers beyond any range and nesting beyond any depth are one to the
-    service.
+    """Parse JSON. Malformed JSON, bad UTF-8, numbers out of range and excessive nesting are the same error in
+    DynamoDB.
     """
     try:
         return _read_json(body)
@@ -122,8 +124,8 @@ def _qualified(error: HoldfastError) -> str:
 
 
 def _told(error: HoldfastError) -> Answer:
-    """The members beside the type: the service writes `Message` where its transactions and its reader
-    speak.
+    """Return the error members other than the type. DynamoDB spells `message` as `Message` in errors of
+    transactions and of its request reader.
     """
     if isinstance(error, MalformedRequest | UnknownOperation):
         return {"Message": error.message} if error.message else {}

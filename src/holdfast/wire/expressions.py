@@ -1,8 +1,8 @@
-"""What the operations' files share about expressions: which parameters may go together, and their parsing.
+"""Expression parameters, shared by the operations: which may be combined, and how they are parsed.
 
-Called by each `decode` that takes expressions. The order is the service's: `check_parameters` first (what may
-not be mixed), then the values of items and keys, then `placeholders` (the names and values beside the
-expressions), then each expression, and last whether every name and value was used
+Each `decode` that takes expressions uses this module. The order is DynamoDB's: first `check_parameters`
+(invalid combinations), then the values of items and keys, then `placeholders` (expression attribute names and
+values), then each expression, and last whether every name and value was used
 (`Placeholders.check_all_used`).
 """
 
@@ -33,7 +33,7 @@ from holdfast.wire.shapes import (
 )
 from holdfast.wire.values import Suspect, judged
 
-# What came before expressions, and what to use instead of each.
+# The legacy parameters, each with the expression that replaces it.
 _SUCCESSORS: Final = {
     "AttributesToGet": "ProjectionExpression",
     "AttributeUpdates": "UpdateExpression",
@@ -90,7 +90,7 @@ ATTRIBUTE_UPDATES: Final[Shape] = map_of(
 
 
 def check_parameters(request: Request, expressions: Sequence[str], legacy: Sequence[str] = ()) -> None:
-    """Refuse expressions mixed with what came before them, and names or values without an expression."""
+    """Raise for expressions mixed with legacy parameters, and for names or values without an expression."""
     used = [parameter for parameter in expressions if parameter in request]
     older = [parameter for parameter in legacy if parameter in request]
     if used and older:
@@ -107,7 +107,9 @@ def check_parameters(request: Request, expressions: Sequence[str], legacy: Seque
 
 
 def _check_not_mixed(request: Request, used: Sequence[str], older: Sequence[str]) -> None:
-    """KeyConditions alone are no mixture: other expressions may stand beside them."""
+    """Raise for mixed parameters. KeyConditions alone do not count: other expressions may be used with
+    them.
+    """
     if "KeyConditionExpression" not in request:
         older = [parameter for parameter in older if parameter != "KeyConditions"]
     if older:
@@ -130,10 +132,10 @@ def _check_values_wanted(request: Request, expressions: Sequence[str]) -> None:
 
 
 def placeholders(request: Request) -> Placeholders:
-    """The names and values given beside the expressions, each checked as the service does."""
+    """Return the expression attribute names and values, each checked as DynamoDB does."""
     names, values = request.get("ExpressionAttributeNames"), request.get("ExpressionAttributeValues")
     if type(values) is Suspect:
-        # The keys are judged before any value.
+        # DynamoDB checks the keys before any value.
         Placeholders(names, dict.fromkeys(values.tagged))
         values = {key: _judged_value(key, tagged) for key, tagged in values.tagged.items()}
     return Placeholders(names, values)
@@ -164,7 +166,7 @@ def update(request: Request, given: Placeholders) -> Update | None:
 
 
 def only_condition(request: Request) -> Condition | None:
-    """The condition of a request that can have no other expression, with every check."""
+    """Parse and fully check the condition of a request that can have no other expression."""
     if "ConditionExpression" not in request:
         return None
     given = placeholders(request)
@@ -174,7 +176,7 @@ def only_condition(request: Request) -> Condition | None:
 
 
 def only_projection(request: Request) -> Projection | None:
-    """The projection of a request that can have no other expression, with every check."""
+    """Parse and fully check the projection of a request that can have no other expression."""
     if "ProjectionExpression" not in request:
         return None
     given = placeholders(request)

@@ -1,4 +1,4 @@
-"""What the files of Query and Scan share: what may be selected, and the answer of one page."""
+"""The parts that Query and Scan share: the check of Select, and the response of one page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SELECT: Final[Shape] = string(
 
 
 def select_refusal(request: Request) -> str | None:
-    """Why what is selected cannot go with the other parameters, or None."""
+    """Return the reason why Select conflicts with the other parameters, or None."""
     select = request.get("Select")
     if select is None:
         return None

@@ -1,7 +1,7 @@
-"""What the two restores share: the members that make a restored table differ from its source.
+"""The parts that the two restores share: the members that make a restored table differ from its source.
 
-RestoreTableFromBackup and RestoreTableToPointInTime build an ordinary table from an older one. Which
-overrides fit together is said here; whether they fit the source, only the engine can say.
+RestoreTableFromBackup and RestoreTableToPointInTime build an ordinary table from an older one. This module
+checks that the overrides fit together; only the engine can check that they fit the source.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def backup_arn_text(*, required: bool = False) -> Text:
 
 
 def restore_input(java_name: str, /, **members: Shape) -> Structure:
-    """The shape of a restore: its own members, then those that override the source's."""
+    """Build the shape of a restore: its own members, then the overrides."""
     overriding: dict[str, Shape] = {
         "BillingModeOverride": definitions.billing_mode(),
         "GlobalSecondaryIndexOverride": definitions.global_secondary_indexes(),
@@ -48,7 +48,7 @@ def restore_input(java_name: str, /, **members: Shape) -> Structure:
 
 
 def backup_name(arn: str) -> BackupName:
-    """The backup that an ARN names; of its region the service takes no notice, and neither do we."""
+    """Parse a backup ARN. Its region is ignored, as in DynamoDB."""
     parts = backup_of(arn)
     if parts is None:
         raise InvalidRequest(INVALID_BACKUP)
@@ -113,5 +113,5 @@ def _check_supported(request: Request) -> None:
 
 
 def _indexes(given: list[Request] | None) -> tuple[IndexDefinition, ...] | None:
-    """An empty list restores no index; none given restores them all."""
+    """Parse the index override. An empty list restores no index; None restores all of them."""
     return None if given is None else tuple(map(definitions.index, given))

@@ -1,9 +1,9 @@
-"""The server process: from an address and a data folder to an app that listens, and back down in good order.
+"""The server process: open an engine on a data folder, listen on an address, and shut down cleanly.
 
-`serve` is what `holdfast serve` runs: it binds the address itself (so that a port in use is told in our
-words), opens the engine, and lets uvicorn carry bytes to the app until a signal ends it. `running_server` is
-the same server in a thread of this process, for tests. `Connection` adds to uvicorn what it has no bounds
-for: heads and bodies that never finish, answers that are never read, and too many clients at once.
+`serve` is the command `holdfast serve`: it binds the address itself (so that a port in use gets our own error
+message), opens the engine, and has uvicorn carry bytes to the app until a signal ends it. `running_server` is
+the same server in a thread of this process, for tests. `Connection` adds the bounds that uvicorn lacks: on
+heads and bodies that never finish, responses that are never read, and too many clients at once.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What one client may take of the server. Tests make them small."""
+    """The resources that one client may use. Tests make them small."""
 
     head_timeout_s: float = limits.REQUEST_HEAD_TIMEOUT_S
     body_timeout_s: float = limits.REQUEST_BODY_TIMEOUT_S
-    # How long an answer may wait for a client that does not read.
+    # How long a response may wait for a client that does not read.
     write_timeout_s: float = limits.REQUEST_BODY_TIMEOUT_S
     keep_alive_s: float = limits.KEEP_ALIVE_TIMEOUT_S
     grace_s: float = limits.SHUTDOWN_GRACE_S
     body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX
-    # Of all clients together.
+    # For all clients together.
     bodies_bytes_max: int = limits.REQUEST_BODIES_BYTES_MAX
-    # SDKs send about 1 KiB; presigned requests with a session token a few.
+    # SDKs send about 1 KiB; presigned requests with a session token send a few KiB.
     head_bytes_max: int = 64 * limits.KIB
     headers_max: int = 200
-    # Below the 1,024 descriptors that a process may usually open.
+    # Below 1,024, the usual limit of open file descriptors per process.
     connections_max: int = 800
 
 
@@ -69,9 +69,10 @@ def serve(
     credentials: Mapping[str, str] | None,
     faults: Faults | None = None,
 ) -> None:
-    """Listen until a signal; print one line when ready. What cannot be used raises `SettingsError`.
+    """Listen until a signal arrives; print one line when ready. Raise `SettingsError` for an unusable
+    setting.
 
-    `faults` makes a share of the operations fail as the service does under load.
+    `faults` makes a share of the operations fail as DynamoDB does under load.
     """
     path = _data_file(data, memory=memory)
     with contextlib.ExitStack() as stack:
@@ -83,7 +84,7 @@ def serve(
         line = f"Holdfast answers DynamoDB at {_url(sockets[0], host)} ({where})\n"
         bounds = Bounds()
         app = _app(tables, credentials, bounds)
-        # What is here now stays for good: the collector need not look at it again and again.
+        # Objects created so far live until exit, so the garbage collector can skip them.
         gc.collect()
         gc.freeze()
         _Server(app, bounds, on_started=lambda: _say(line)).run(sockets)
@@ -98,7 +99,9 @@ def running_server(
     tables: Tables | None = None,
     bounds: Bounds | None = None,
 ) -> Iterator[str]:
-    """The server in a thread of this process, on a free port; its URL. `tables`, if given, stays open."""
+    """Run the server in a thread of this process, on a free port, and yield its URL. A given `tables` stays
+    open.
+    """
     bounds = bounds or Bounds()
     with contextlib.ExitStack() as stack:
         if tables is None:
@@ -109,8 +112,8 @@ def running_server(
 
 @contextlib.contextmanager
 def serving(app: Application, bounds: Bounds) -> Iterator[str]:
-    """Any ASGI app on this server, in a thread of this process; its URL. A benchmark's floor needs it
-    bare.
+    """Run any ASGI app on this server in a thread of this process and yield its URL. The benchmark's floor
+    uses it without the DynamoDB app.
     """
     with contextlib.ExitStack() as stack:
         sockets = _listen(LOOPBACK, 0, may_be_remote=False)
@@ -120,7 +123,7 @@ def serving(app: Application, bounds: Bounds) -> Iterator[str]:
         yield _url(sockets[0], LOOPBACK)
 
 
-# --- what is served -----------------------------------------------------------------------------------------
+# --- the store ----------------------------------------------------------------------------------------------
 
 
 def _data_file(data: Path | None, *, memory: bool) -> Path | None:
@@ -144,7 +147,7 @@ def _data_file(data: Path | None, *, memory: bool) -> Path | None:
 
 @contextlib.contextmanager
 def _opened(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]:
-    # Imported when needed: the app can stand in front of any store, the embedded one is only the default.
+    # Imported when needed: the app can serve any store, and the embedded one is only the default.
     from holdfast.stores.tables.embedded import open_tables
 
     tables = open_tables(path, faults=faults)
@@ -168,11 +171,11 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-# --- where it listens ---------------------------------------------------------------------------------------
+# --- sockets ------------------------------------------------------------------------------------------------
 
 
 def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]:
-    """Sockets that listen on every address the host's name has, on one port."""
+    """Return sockets that listen on every address of the host name, on one port."""
     addresses = _addresses(host, port)
     if not may_be_remote:
         _check_loopback(host, addresses)
@@ -182,7 +185,7 @@ def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]
         try:
             sockets.append(_bound(family, (address[0], chosen, *address[2:])))
         except OSError as error:
-            # A machine may know a name for IPv6 and yet have no IPv6.
+            # A machine may resolve a name to an IPv6 address without supporting IPv6.
             if sockets and error.errno in _NO_SUCH_ADDRESS:
                 continue
             for each in sockets:
@@ -212,7 +215,7 @@ def _addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
         raise SettingsError(
             f"{host!r} is not an address this machine knows: use {LOOPBACK}, or the address of an interface."
         ) from error
-    # IPv4 first, as clients are told the address of the first.
+    # IPv4 first, because the printed address is that of the first socket.
     unique = dict.fromkeys((int(family), address) for family, _, _, _, address in found)
     return sorted(unique, key=lambda entry: entry[0] != socket.AF_INET)
 
@@ -249,7 +252,7 @@ def _url(listening: socket.socket, host: str) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-# --- the server's life --------------------------------------------------------------------------------------
+# --- the uvicorn server -------------------------------------------------------------------------------------
 
 
 class _Config(uvicorn.Config):
@@ -269,19 +272,21 @@ class _Config(uvicorn.Config):
         )
         self.bounds = bounds
         self._lines: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
-        # Declared as whole seconds, and used as a float wherever it is used.
+        # uvicorn declares whole seconds but uses the value as a float everywhere.
         self.timeout_keep_alive = bounds.keep_alive_s  # type: ignore[assignment]
         self.timeout_graceful_shutdown = bounds.grace_s  # type: ignore[assignment]
 
     def lines_of(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The server's own headers (the date) as they are written. uvicorn makes them anew once a second."""
+        """Return the server's own headers (the date) as bytes. uvicorn rebuilds them once a second."""
         if headers is not self._lines[0]:
             self._lines = (headers, b"".join(b"%s: %s\r\n" % header for header in headers))
         return self._lines[1]
 
 
 class _Server(uvicorn.Server):
-    """Ends with the first signal after what it accepted, at once with the second, and never by the signal."""
+    """A uvicorn server that finishes accepted requests on the first signal, stops at once on the second, and
+    never dies of the signal itself.
+    """
 
     def __init__(
         self, app: Application, bounds: Bounds, *, on_started: Callable[[], None] | None = None
@@ -295,7 +300,7 @@ class _Server(uvicorn.Server):
             self._on_started()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # uvicorn would raise the signal again once all is closed, and a tidy end would look like a crash.
+        # uvicorn would raise the signal again after closing, so a clean shutdown would look like a crash.
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -310,7 +315,7 @@ def _in_thread(server: _Server, sockets: list[socket.socket]) -> Iterator[None]:
         except BaseException as error:
             failures.append(error)
 
-    # The sockets listen already, so a client that comes before the loop runs only waits.
+    # The sockets already listen, so a client that connects before the loop runs only waits.
     thread = threading.Thread(target=run, name="holdfast-server", daemon=True)
     thread.start()
     try:
@@ -329,10 +334,10 @@ _BODY: Final = "body"
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with an end to everything a client can start.
+    """uvicorn's HTTP/1.1 connection, with a time or size limit on everything a client can start.
 
-    `_stage` is what the client owes us: a head, a body, or nothing. A timer runs only while something is owed
-    that did not come in one piece, so the usual request costs none.
+    `_stage` is what the client still has to send: a head, a body, or nothing. A timer runs only while a
+    client sends something in several pieces, so the usual request costs none.
     """
 
     config: _Config
@@ -360,7 +365,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._stage is None:
-            # Bytes that begin nothing (blank lines) must not keep an idle connection for ever.
+            # Bytes that start no request (blank lines) must not keep an idle connection open forever.
             if not self._is_answering() and self.timeout_keep_alive_task is None:
                 self._arm()
             return
@@ -371,7 +376,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._arm()
 
-    # --- the parser's calls ---------------------------------------------------------------------------------
+    # --- parser callbacks -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -380,13 +385,13 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._disarm()
         if self.parser.should_upgrade():
-            # The parser takes no body after such a head, so there is nothing that could be answered.
+            # The parser accepts no body after such a head, so there is no request to answer.
             self._refuse(
                 400, "SerializationException", "This server speaks HTTP/1.1 and upgrades to nothing else."
             )
             return
         super().on_headers_complete()
-        # Bound to this request: by the time it is answered, the next may have been read.
+        # Bound to this request: the next one may have been read before this one is answered.
         self.scope[WHOLE_ANSWER] = partial(self._answer_whole, self.cycle)  # type: ignore[typeddict-unknown-key]
         self._has_request = True
         self._stage = _BODY
@@ -401,27 +406,26 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._timer is not None:
-            # The next request has begun: the connection is not idle, and has a timer of its own.
+            # The next request has begun: the connection is not idle and has its own timer.
             self._unset_keepalive_if_required()
 
     def send_400_response(self, msg: str) -> None:
         if self._is_answering() and self._stage is not _BODY:
-            # An answer is owed for what came before the nonsense. It goes out, and the connection ends with
-            # it.
+            # The request before the invalid bytes still gets its response; then the connection closes.
             self.cycle.keep_alive = False
             self.flow.pause_reading()
         else:
             self._refuse(400, "SerializationException", msg)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Such a request was refused already."""
+        """Do nothing: such a request was already rejected."""
 
-    # --- answers in one piece -------------------------------------------------------------------------------
+    # --- whole responses ------------------------------------------------------------------------------------
 
     def _answer_whole(self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes) -> bool:
-        """The end of the cycle that uvicorn would go through in two messages and two writes.
+        """Send a whole response and end the cycle, which uvicorn would do with two messages and two writes.
 
-        False where it would have to wait for the client, or where the answer is not one of the plain kind.
+        Return False if the response would have to wait for the client or is not of the plain kind.
         """
         if cycle.disconnected or cycle.response_started or not cycle.keep_alive or self.flow.write_paused:
             return False
@@ -460,7 +464,7 @@ class Connection(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._timer = None
         if self.flow.read_paused or (self._stage is not _BODY and self._is_answering()):
-            # It is we who are slow: the client cannot go on before we do.
+            # The server is the slow side: the client cannot continue before it does.
             self._arm()
         elif self._stage is _BODY and self.cycle.response_started:
             self.transport.abort()
@@ -474,13 +478,13 @@ class Connection(HttpToolsProtocol):
             self._write_timer.cancel()
             self._write_timer = None
 
-    # --- refusing what never becomes a request --------------------------------------------------------------
+    # --- invalid requests -----------------------------------------------------------------------------------
 
     def _is_answering(self) -> bool:
         return self._has_request and not self.cycle.response_complete
 
     def _has_too_many_headers(self) -> bool:
-        # Looked at in the body as well, where a chunked request may send trailers.
+        # Checked in the body too, because a chunked request may send trailers.
         return len(self.headers) > self.config.bounds.headers_max
 
     def _refuse(self, status: int, code: str, message: str) -> None:
@@ -492,7 +496,7 @@ class Connection(HttpToolsProtocol):
         )
         self._disarm()
         if self._is_answering():
-            # The app waits for a body that will not come: to it, the client is gone.
+            # The app waits for a body that will not arrive, so report a disconnect to it.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()

@@ -1,12 +1,12 @@
-"""What a request may look like, declared; and the one checker that reads requests by it.
+"""Declarations of request shapes, and the reader that checks requests against them.
 
-First stage of every request, after the JSON is parsed. The service judges in two steps, and so does this:
+This is the first stage of every request, after the JSON is parsed. It has two steps, as DynamoDB does:
 
-1. `Structure.read`: every member has its type, at every depth (else SerializationException). What comes out
-   is a new dict with the known members only, without nulls, and with items already as plain values.
-2. `Structure.check`: every member keeps its constraints (else ValidationException, which tells up to ten).
+1. `Structure.read`: every member has its type, at every depth (else SerializationException). The result is a
+   new dict with only the known members, without nulls, and with items already as plain values.
+2. `Structure.check`: every member meets its constraints (else ValidationException, which lists up to ten).
 
-An operation declares its shape with AWS's names, in the order in which the service reports its complaints:
+An operation declares its shape with AWS's names, in the order in which DynamoDB reports errors:
 
     SHAPE = structure(
         "GetItemInput",
@@ -16,8 +16,9 @@ An operation declares its shape with AWS's names, in the order in which the serv
         ConsistentRead=boolean(),
     )
 
-`required=True` is AWS's "Member must not be null". The newer operations on tables complain earlier and in
-other words ("The parameter 'TableName' is required but …"): that is `demanded_table_name()`.
+`required=True` is AWS's "Member must not be null". The newer operations on tables report a missing name
+earlier and with another text ("The parameter 'TableName' is required but …"): that is
+`demanded_table_name()`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ _INTEGER_BITS: Final = {"Integer": 31, "Long": 63}
 
 
 def structure(java_name: str, /, *, required: bool = False, **members: Shape) -> Structure:
-    """An object with known members. `java_name` is the service's own class, which its errors tell."""
+    """Declare an object with known members. `java_name` is DynamoDB's own class name, which its errors
+    show.
+    """
     return Structure(java_name, members, required)
 
 
@@ -72,14 +75,15 @@ def string(
 
 
 def table_name(*, required: bool = True) -> TableName:
-    """The name of a table, or its ARN; `read` gives the name."""
+    """Declare the name or ARN of a table; `read` returns the name."""
     return TableName(required, (_matches(NAME_PATTERN), *_length_between(3, 255)))
 
 
 def demanded_table_name(*, as_constraint: bool = False) -> TableName:
-    """The name of a table as the operations on tables ask for it: before, and in other words than, the rest.
+    """Declare a table name as the operations on tables check it: before the other members, and with other
+    texts.
 
-    `as_constraint`: a wrong length is told before the rest too, but in the words of a constraint.
+    `as_constraint`: a wrong length is also reported first, but with the text of a constraint.
     """
     return TableName(False, (_matches(NAME_PATTERN),), demanded=True, as_constraint=as_constraint)
 
@@ -95,7 +99,7 @@ def boolean(*, required: bool = False) -> Boolean:
 def integer(
     *, required: bool = False, least: int | None = None, most: int | None = None, bare: bool = False
 ) -> Integer:
-    """`bare`: where nothing else is wrong, the service complains without showing the value."""
+    """Declare an integer. `bare`: if this is the only error, DynamoDB reports it without the value."""
     return Integer("Integer", required, _value_between(least, most), bare=bare)
 
 
@@ -104,7 +108,7 @@ def long(*, required: bool = False, least: int | None = None, most: int | None =
 
 
 def timestamp(*, required: bool = False) -> Timestamp:
-    """Epoch seconds, whole or not; read as a float."""
+    """Declare epoch seconds, with or without a fraction, read as a float."""
     return Timestamp(required, ())
 
 
@@ -116,7 +120,7 @@ def list_of(
     longest: int | None = None,
     bare: bool = False,
 ) -> ListOf:
-    """`bare`: where nothing else is wrong, the service complains without showing the list."""
+    """Declare a list. `bare`: if this is the only error, DynamoDB reports it without the list."""
     return ListOf(of, required, _length_between(shortest, longest), bare=bare)
 
 
@@ -130,9 +134,10 @@ def map_of(
     lists: tuple[int, int] | None = None,
     shown_as_json: bool = False,
 ) -> MapOf:
-    """`by_table`: every key names a table. `lists`: the shortest and the longest list that a value may be.
+    """Declare a map. `by_table`: every key is a table name. `lists`: the minimum and maximum length of list
+    values.
 
-    `shown_as_json`: how the service shows the map where it complains; otherwise it prints it as Java does.
+    `shown_as_json`: DynamoDB's errors show the map as JSON; otherwise as Java prints it.
     """
     constraints = [*_length_between(shortest, longest)]
     if by_table:
@@ -143,16 +148,18 @@ def map_of(
 
 
 def item(*, required: bool = False) -> AttributeMap:
-    """Attribute values by name: a key, an item, the values of an expression.
+    """Declare attribute values by name: a key, an item, or the values of an expression.
 
-    Read to plain values at once where all is plainly right. Otherwise it stays a `values.Suspect` until the
-    operation, at its time, asks `values.settled` for it: the service judges types first and values later.
+    Valid values are read to plain values at once. Otherwise the result is a `values.Suspect` until the
+    operation calls `values.settled` on it: DynamoDB checks types first and values later.
     """
     return AttributeMap(required, ())
 
 
 def attribute_value(*, required: bool = False) -> AttributeValue:
-    """One attribute value of the legacy parameters: its types are checked, and it is left as it came."""
+    """Declare one attribute value of the legacy parameters: its types are checked, and it is kept
+    unchanged.
+    """
     return AttributeValue(required, ())
 
 
@@ -199,7 +206,7 @@ def _lists_between(shortest: int, longest: int) -> Constraint:
 
 
 def _keys_are_tables() -> Constraint:
-    """The service tells the whole rule for a key, whichever part was broken."""
+    """Require every key to be a table name. DynamoDB reports the whole rule, whichever part was violated."""
     constraints = (*reversed(_length_between(3, 255)), _matches(NAME_PATTERN))
     text = f"Map keys must satisfy constraint: [{', '.join(text for _, text in constraints)}]"
 
@@ -211,7 +218,7 @@ def _keys_are_tables() -> Constraint:
 
 
 def bare_complaint(path: str, text: str) -> InvalidRequest:
-    """The refusal of a single constraint as the service's newer checks word it: without the value."""
+    """Build the error for a single constraint as DynamoDB's newer checks word it: without the value."""
     return InvalidRequest(f"1 validation error detected: {_bare(path, text)}")
 
 
@@ -219,8 +226,8 @@ def bare_complaint(path: str, text: str) -> InvalidRequest:
 
 
 class Shape(ABC):
-    """One type, with its constraints. `read` and `complaints` are the two steps; `holds` is the second in
-    short.
+    """One type with its constraints. `read` and `complaints` are the two steps; `holds` is a fast form of the
+    second.
     """
 
     java: str = ""
@@ -236,16 +243,14 @@ class Shape(ABC):
 
     @abstractmethod
     def read(self, value: Any, element: bool = False) -> Any:
-        """The value if it has this type. `element` says that it stands in a list or map, not in a
-        structure.
-        """
+        """Return the value if it has this type. `element`: it is inside a list or map, not a structure."""
 
     def holds(self, value: Any) -> bool:
-        """Whether a value that was read keeps every constraint."""
+        """Return whether a value that was read meets every constraint."""
         return all(predicate(value) for predicate in self._predicates)
 
     def complaints(self, value: Any, path: str) -> Iterator[str]:
-        """Every constraint that the value, as it came, breaks, in the service's order and words."""
+        """Yield the text of every constraint that the raw value violates, in DynamoDB's order."""
         if value is None:
             if self.required:
                 yield _complaint(None, path, "Member must not be null")
@@ -259,11 +264,11 @@ class Shape(ABC):
         return iter(())
 
     def shown(self, value: Any) -> str:
-        """The value as a complaint shows it: as Java prints it."""
+        """Format the value for an error, as Java prints it."""
         return _shown(value)
 
     def sole_complaint(self, name: str, value: Any) -> str | None:
-        """What the service says if this member is all that it complains of, where that differs."""
+        """Return DynamoDB's text for when this member is the only error, if it differs from the usual one."""
         return None
 
 
@@ -398,7 +403,9 @@ class Structure(Shape):
         return True
 
     def check(self, request: Request, read: Request) -> None:
-        """Refuse a request that breaks a constraint: `request` as it came, `read` as `read` gave it."""
+        """Raise if a request violates a constraint. `request` is the raw request; `read` is the result of
+        `read`.
+        """
         for name, member in self._demanded:
             member.demand(name, read.get(name))
         if self.holds(read):
@@ -499,7 +506,9 @@ class MapOf(Shape):
             yield from _element_complaints(self.of, each, f"{path}.{name}.member")
 
     def sole_complaint(self, name: str, value: Any) -> str | None:
-        """Of a fault that is told bare, the place where it is."""
+        """Return the text of the only error inside the map, with its path, if DynamoDB reports it without the
+        value.
+        """
         if not value or not isinstance(self.of, Structure) or len(list(self.complaints(value, name))) != 1:
             return None
         told = (
@@ -537,11 +546,11 @@ class AttributeValue(Shape):
         return value
 
 
-# --- words --------------------------------------------------------------------------------------------------
+# --- texts --------------------------------------------------------------------------------------------------
 
 
 def name_of_table(name_or_arn: str) -> str:
-    """The name in a table's ARN; anything else as it is."""
+    """Return the table name in an ARN; return any other text unchanged."""
     if name_or_arn.startswith("arn:") and len(name_or_arn) <= _TABLE_ARN_LENGTH_MAX:
         match = _TABLE_ARN.fullmatch(name_or_arn)
         if match is not None:
@@ -565,7 +574,7 @@ def _bare(path: str, text: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as Java prints it."""
+    """Format a value as Java prints it."""
     if type(value) is list:
         return f"[{', '.join(map(_shown, value))}]"
     if type(value) is dict:

@@ -1,8 +1,7 @@
-"""What the four operations on streams share: how streams, places in them and records look on the wire.
+"""The parts that the four stream operations share: streams, shard iterators and records on the wire.
 
-A shard iterator is opaque to callers: the fields of the engine's `ShardIterator` packed, with a checksum
-before them, as base64. The checksum tells a text that we gave from one that was made up or cut short; it
-guards no secret.
+A shard iterator is opaque to callers: the fields of the engine's `ShardIterator`, packed, with a checksum in
+front, as base64. The checksum detects an invented or truncated text; it protects no secret.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from holdfast.wire.arns import Place, stream_arn, stream_of
 from holdfast.wire.shapes import Text, string
 
 SEQUENCE_NUMBER_DIGITS: Final = 21
-# The engine counts in signed 64 bits; a larger number was never given to anybody.
+# The engine counts in signed 64 bits, so it never issued a larger number.
 SEQUENCE_NUMBER_MAX: Final = (1 << 63) - 1
 INVALID_STREAM: Final = "Invalid StreamArn"
 INVALID_ITERATOR: Final = "Invalid ShardIterator"
@@ -59,12 +58,12 @@ def arn_of(stream: StreamName, place: Place) -> str:
 
 
 def sequence_number_text(number: int) -> str:
-    """Padded, so that the texts compare as the numbers do."""
+    """Format a sequence number, padded so that the texts sort as the numbers do."""
     return f"{number:0{SEQUENCE_NUMBER_DIGITS}d}"
 
 
 def sequence_number(text: str) -> int | None:
-    """The number that a text tells, None for one that can be no sequence number."""
+    """Parse a sequence number. Return None if the text is not a valid one."""
     number = int(text) if text.isascii() and text.isdecimal() else None
     return None if number is None or number > SEQUENCE_NUMBER_MAX else number
 
@@ -79,7 +78,7 @@ def iterator_text(place: ShardIterator) -> str:
 
 
 def iterator(text: str) -> ShardIterator:
-    """The place that a text of ours names."""
+    """Decode a shard iterator that this server issued."""
     try:
         content = base64.b64decode(text, altchars=b"-_", validate=True)
         packed = content[_CHECKSUM_BYTES:]

@@ -1,7 +1,7 @@
-"""What the service says when something in a request has the wrong type: the words of SerializationException.
+"""The texts of SerializationException: DynamoDB's errors for a request member of the wrong type.
 
-Used by the two readers of requests, `shapes` and `values`. The words differ with what was found, what was
-wanted, and whether it stands in a structure or in a list or map (`element`).
+The two request readers, `shapes` and `values`, use them. The text depends on the found type, the expected
+type, and whether the value is inside a structure or inside a list or map (`element`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NAMESPACE: Final = "com.amazonaws.dynamodb.v20120810."
 UNEXPECTED_MAP: Final = "Start of structure or map found where not expected"
 UNEXPECTED_FIELD: Final = "Unexpected field type"
 UNEXPECTED_ELEMENT: Final = "Unexpected value type in payload"
-# What the service's own reader says when a list or a map inside another is neither.
+# DynamoDB's text when a nested value should be a list or a map and is neither.
 UNEXPECTED_NESTED: Final = (
     "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class "
     "java.lang.Class (sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class "
@@ -32,7 +32,7 @@ def not_scalar(value: object, wanted: str) -> MalformedRequest:
 
 
 def _token_of(value: object) -> str:
-    """The service's name for a scalar of JSON."""
+    """Return DynamoDB's name for a JSON scalar."""
     if type(value) is bool:
         return "TRUE_VALUE" if value else "FALSE_VALUE"
     if type(value) is str:

@@ -1,9 +1,10 @@
-"""What an UpdateItem is charged against the 400 KB that an item may have: by its statement.
+"""The size that an UpdateItem statement counts towards the 400 KB limit of an item.
 
-UpdateItem is the one write that the service measures twice: the finished item, which only the store can know,
-and the statement, which only writes what it names. Each clause has a fixed price, and so have the operands
-other than values; what an operand reads or removes is free. The prices were measured, they are documented
-nowhere, and a third of the service's regions does without them. Called last by the `decode` of UpdateItem.
+UpdateItem is the only write that DynamoDB measures twice: the resulting item, which only the store knows,
+and the statement, which counts only what it names. Each clause has a fixed cost, and so has each operand
+that is not a value; the data that it reads or removes is free. The costs were measured; they are not
+documented, and a third of DynamoDB's regions does not apply them. The `decode` of UpdateItem calls this
+module last.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _COMBINATIONS: Final[dict[type, int]] = {ListAppend: 37, Plus: 34, Minus: 37}
 
 
 def check_charge(update: Update) -> None:
-    """Refuse a statement that would be too large whatever the item it meets."""
+    """Raise for a statement that is too large for any item."""
     if _charge(update) > ITEM_BYTES_MAX:
         raise InvalidRequest("Item size to update has exceeded the maximum allowed size")
 
@@ -69,5 +70,5 @@ def _operand(operand: SetOperand) -> int:
 
 
 def _element(element: str | int) -> int:
-    """A name in UTF-8, or the digits of an index."""
+    """Return the size of a path element: a name in UTF-8, or the digits of an index."""
     return len(str(element).encode())

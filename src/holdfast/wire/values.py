@@ -1,11 +1,11 @@
-"""Tagged JSON ⇄ plain values: `{"N": "1"}` on the wire is `1` inside.
+"""Conversion between tagged JSON and plain values: `{"N": "1"}` on the wire is `1` inside.
 
-Called by `shapes` for every item, key and set of expression values of a request, and by the operations'
-`encode` for what they answer. This is the hottest code of the wire, so a request is read optimistically: one
-walk that turns values which are plainly right into plain values, and gives up at the first doubt. Only then
-come the careful walks, which find the service's words, in the service's order: first the types of everything
-(`check_types`, SerializationException, at once), later the values (`settled`, ValidationException, when the
-operation asks). A `Suspect` keeps the values between the two.
+`shapes` calls it for every item, key and set of expression values of a request, and the operations' `encode`
+for their responses. This is the hottest code of the wire, so it reads a request optimistically: one walk
+converts values that are plainly valid, and stops at the first doubt. Only then do the careful walks find
+DynamoDB's error, in DynamoDB's order: first the types of everything (`check_types`, SerializationException,
+at once), later the values (`settled`, ValidationException, when the operation asks). A `Suspect` keeps the
+values between the two.
 """
 
 from __future__ import annotations
@@ -37,29 +37,28 @@ TOO_DEEP: Final = (
 )
 INVALID: Final = "One or more parameter values were invalid: "
 FALSE_NULL: Final = f"{INVALID}Null attribute value types must have the value of true"
-# The attribute itself is the first level, so that many lists and maps may be inside each other.
 _BOOLEAN_WORDS: Final = {"TRUE": True, "1": True, "YES": True, "FALSE": False, "0": False, "NO": False}
 
 
 class Suspect(msgspec.Struct, frozen=True):
-    """Attribute values whose types are right and whose values are not, or are oddly written."""
+    """Attribute values whose types are valid but whose values are invalid or unusually written."""
 
     tagged: Tagged
 
 
 class UnplacedRefusal(InvalidRequest, label="UnplacedRefusal"):
-    """A refusal that the service words the same wherever the value stood: of numbers and of duplicates."""
+    """An error about a number or a duplicate, which DynamoDB words the same wherever the value is."""
 
 
 class _Doubt(Exception):
-    """Something is not plainly right."""
+    """A value that is not plainly valid."""
 
 
 # --- reading ------------------------------------------------------------------------------------------------
 
 
 def read_item(tagged: Tagged) -> Item | Suspect:
-    """Attribute values by name, as plain values if they are plainly right."""
+    """Read attribute values by name. Return plain values if all are plainly valid, else a `Suspect`."""
     try:
         return _plain_map(tagged, 0)
     except (_Doubt, KeyError, TypeError, ValueError, AttributeError, InvalidRequest):
@@ -68,14 +67,14 @@ def read_item(tagged: Tagged) -> Item | Suspect:
 
 
 def settled(read: Item | Suspect) -> Item:
-    """The plain values, or the refusal of the first one that is wrong."""
+    """Return the plain values, or raise the error for the first invalid one."""
     if isinstance(read, dict):
         return read
     return {name: judged(tagged) for name, tagged in read.tagged.items()}
 
 
 def settled_start_key(read: Item | Suspect | None) -> Item | None:
-    """As `settled`, for the key where a page starts: most refusals say that it is this key."""
+    """Return the plain values of an exclusive start key. Most errors name it as the start key."""
     if read is None:
         return None
     try:
@@ -179,7 +178,7 @@ _PLAIN: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def _binary(content: str) -> bytes:
-    """Base64 to the letter: bits left over in the last character must be zero."""
+    """Decode strict base64: leftover bits in the last character must be zero."""
     binary = b64decode(content, validate=True)
     if content.endswith("=") and b64encode(binary).decode() != content:
         raise NotBase64
@@ -196,10 +195,9 @@ def check_types_of_map(tagged: Tagged) -> None:
 
 
 def check_types(value: Any, depth: int = 0) -> None:
-    """Refuse an attribute value in which something has the wrong type, at any depth.
+    """Raise if anything in an attribute value has the wrong type, at any depth.
 
-    Below the deepest level that any value may have there is nothing left to tell: the value is refused
-    anyway.
+    Levels below the nesting limit are not checked: the value is rejected anyway.
     """
     if type(value) is not dict:
         raise not_structure(value, ATTRIBUTE_VALUE, element=True)
@@ -234,7 +232,7 @@ def _check_boolean(content: Any, depth: int) -> None:
 
 
 def read_boolean(content: Any) -> bool:
-    """A boolean, or one of the few words that the service takes for one."""
+    """Read a boolean, or one of the few strings that DynamoDB accepts as one."""
     if type(content) is bool:
         return content
     if type(content) is not str:
@@ -282,9 +280,9 @@ _TYPE_CHECKS: Final[dict[str, Callable[[Any, int], None]]] = {
 
 
 def judged(tagged: Tagged | None, depth: int = 0) -> Value:
-    """The plain value of one attribute value whose types are right, or its refusal.
+    """Return the plain value of an attribute value whose types are valid, or raise its error.
 
-    Several types at once are told last: a wrong value among them is told first.
+    An invalid value is reported before the error for several types at once.
     """
     given = [tag for tag in _JUDGES if tagged is not None and tagged.get(tag) is not None]
     if tagged is None or not given:
@@ -376,8 +374,8 @@ _JUDGES: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def tagged_item(item: Mapping[str, Value]) -> Tagged:
-    """An item as it goes over the wire. The types of values are Python's own, so a look at the type
-    suffices.
+    """Encode an item for the wire. The values have Python's own types, so each value's exact type decides its
+    tag.
     """
     tagged: Tagged = {}
     for name, value in item.items():

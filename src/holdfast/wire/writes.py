@@ -1,4 +1,4 @@
-"""What the files of the operations that write items share: their parameters, and the answer of one write."""
+"""The parts that the item writes share: their parameters, and the response of one write."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ _UTF8_BYTES_MAX: Final = 4
 
 
 def check_returns_old(request: Request) -> None:
-    """A put and a delete know nothing newer than the item as it was."""
+    """Require ReturnValues NONE or ALL_OLD: a put and a delete can return only the old item."""
     if request.get("ReturnValues", "NONE") not in ("ALL_OLD", "NONE"):
         raise InvalidRequest("ReturnValues can only be ALL_OLD or NONE")
 
 
 def settled_item(read: Item | Suspect) -> Item:
-    """The item of a put, as plain values. An attribute without a name is told before any value."""
+    """Return the item of a put as plain values. An attribute with an empty name is reported before any
+    value.
+    """
     if "" in (read.tagged if isinstance(read, Suspect) else read):
         raise InvalidRequest("Empty attribute name")
     return settled(read)
 
 
 def check_item_size(whole: Item) -> None:
-    """Refuse an item that is too large, or has an attribute name that is."""
+    """Raise for an item that is too large or has an attribute name that is too long."""
     at_most = _size_at_most(whole)
     if at_most > ATTRIBUTE_NAME_BYTES_MAX:
         _check_names(whole)
@@ -56,7 +58,9 @@ def _check_names(value: Value) -> None:
 
 
 def _size_at_most(whole: Item) -> int:
-    """A bound that costs far less than the size itself, and settles it for nearly every item."""
+    """Return an upper bound of the size, much cheaper than the exact size and sufficient for nearly every
+    item.
+    """
     total = 0
     for name, value in whole.items():
         kind = type(value)

@@ -1,5 +1,5 @@
-"""The operations of a cache, as frozen values: bytes under keys, each for a lifetime, any of which may be
-lost at any time.
+"""The operations of a cache, as frozen values: bytes under keys, each with a lifetime. The cache may lose any
+value at any time.
 """
 
 from __future__ import annotations
@@ -10,27 +10,29 @@ import msgspec
 
 KEY_BYTES_MAX: Final = 1024
 VALUE_BYTES_MAX: Final = 1024**2
-# What is to be kept for longer is no cache's.
+# Data that must live longer does not belong in a cache.
 LIFETIME_S_MAX: Final = 31 * 86_400.0
 
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
-    """One thing to do in the cache; `R_co` is what running it gives. `pattern` is who made it."""
+    """One operation on the cache. `R_co` is the type of its result; `pattern` is the id of the access pattern
+    that built it.
+    """
 
     pattern: str | None = None
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a count stands at, and whether what was asked for is in it."""
+    """The current count, and whether it includes the requested increment."""
 
     count: int
     is_counted: bool
 
 
 class Ping(Operation[None], frozen=True):
-    """Whether the cache answers."""
+    """Check that the cache responds."""
 
 
 class GetValue(Operation[bytes | None], frozen=True):
@@ -38,7 +40,9 @@ class GetValue(Operation[bytes | None], frozen=True):
 
 
 class PutValue(Operation[bool], frozen=True):
-    """Whether it was put: with `only_if_absent`, of several at once one is."""
+    """Put a value and return whether it was stored. With `only_if_absent`, exactly one of several concurrent
+    puts succeeds.
+    """
 
     key: str
     value: bytes
@@ -47,22 +51,26 @@ class PutValue(Operation[bool], frozen=True):
 
 
 class ExtendValue(Operation[bool], frozen=True):
-    """What is there lives for `lifetime_s` from now; False where nothing is, and nothing comes back by it."""
+    """Set the remaining lifetime of an existing value to `lifetime_s`. Return False, and create nothing, if
+    the key is absent.
+    """
 
     key: str
     lifetime_s: float
 
 
 class DeleteValue(Operation[bool], frozen=True):
-    """Whether there was one to delete: with `only_if`, only this very value."""
+    """Delete a value and return whether there was one. With `only_if`, delete it only if it equals that
+    value.
+    """
 
     key: str
     only_if: bytes | None = None
 
 
 class Increment(Operation[Counted], frozen=True):
-    """Counts, unless the count would pass `most`. Its lifetime begins with the first count, and no later one
-    extends it.
+    """Add to a counter unless the count would exceed `most`. The lifetime starts with the first increment;
+    later increments do not extend it.
     """
 
     key: str

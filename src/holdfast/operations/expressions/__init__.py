@@ -1,12 +1,12 @@
 """DynamoDB's expression language: text or typed Python → frozen nodes → evaluation.
 
-parser.py    text, and the placeholders given beside it, into nodes
-render.py    nodes into text, with names and values as placeholders
-nodes.py     what an expression means
-evaluate.py  whether a condition holds for an item
-update.py    an item after an update
-project.py   the part of an item some paths lead to
-keys.py      what a key condition says of the key
+parser.py          parses text and its placeholders into nodes
+render.py          renders nodes as text, with names and values as placeholders
+nodes.py           the syntax tree
+evaluate.py        evaluates a condition on an item
+update.py          applies an update to an item
+project.py         projects an item to a set of paths
+key_conditions.py  splits a key condition into tests of the key attributes
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Templates into nodes: the names and values of one request put into an expression.
+"""Bind templates to nodes: put the names and values of one request into an expression.
 
-The steps of a template run on a stack, which is the order in which DynamoDB checks an expression: each
-operand when it is met, each operator after its operands. What can be known of types before any item is seen
-is checked here.
+The steps of a template run on a stack. That is the order in which DynamoDB checks an expression: each operand
+when it is met, each operator after its operands. Every type check that needs no item happens here.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SIZED: Final = frozenset(("S", "B", "SS", "NS", "BS", "L", "M"))
 _STRINGS: Final = frozenset(("S", "B"))
 _LISTS: Final = frozenset(("L",))
 _NUMBERS: Final = frozenset(("N",))
-# In the words of ADD and DELETE, which differ from those of every other operator.
+# The type names in errors about ADD and DELETE, which differ from those of every other operator.
 _TYPE_WORDS: Final = {
     "S": "STRING",
     "N": "NUMBER",
@@ -60,7 +59,7 @@ def bind_projection(template: tuple[Path, ...], placeholders: Placeholders) -> P
 
 
 def bind_update(template: tuple[ActionTemplate, ...], placeholders: Placeholders) -> Update:
-    """The paths first, then what is done at them; of each the last first, as the service does."""
+    """Bind an update: first the paths, then the actions, each from last to first as DynamoDB does."""
     paths = _bind_apart([action.path for action in template], placeholders)
     binder = _Binder(placeholders)
     made: dict[str, list[Any]] = {"SET": [], "REMOVE": [], "ADD": [], "DELETE": []}
@@ -74,7 +73,9 @@ def bind_update(template: tuple[ActionTemplate, ...], placeholders: Placeholders
 
 
 def _bind_apart(paths: Sequence[Path], placeholders: Placeholders) -> tuple[Path, ...]:
-    """Paths that must not meet. DynamoDB looks at the last first, which decides what it reports."""
+    """Bind paths that must not overlap, from last to first: DynamoDB's order, which decides the error it
+    reports.
+    """
     if len(paths) == 1:
         return (_bind_path(paths[0], placeholders),)
     tree = PathTree()
@@ -104,7 +105,7 @@ def _bind_step(step: str | int, placeholders: Placeholders) -> str | int:
 
 
 class _Binder:
-    """Runs steps; the operators of all the parts of one expression are counted together."""
+    """A stack machine that runs steps. It counts the operators of all parts of one expression together."""
 
     __slots__ = ("_operators", "_placeholders")
 
@@ -136,7 +137,9 @@ class _Binder:
 
 
 class _Operator(NamedTuple):
-    """How many operands it takes (0: any number), of which types, and whether the first may come again."""
+    """The number of operands an operator takes (0: any number), their types, and whether the first may be
+    repeated.
+    """
 
     make: Callable[..., Any]
     operands: int
@@ -166,7 +169,7 @@ def _check_operands(operation: str, operator: _Operator, operands: list[Any]) ->
 
 
 def _known_type(operand: Any) -> TypeTag | None:
-    """The type an operand has whatever the item holds."""
+    """Return the operand's type if it does not depend on the item, else None."""
     if type(operand) is Literal:
         return type_of(operand.value)
     if type(operand) in (Size, nodes.Plus, nodes.Minus):

@@ -1,4 +1,4 @@
-"""A value as DynamoDB writes it in an error about an expression: `{S:b}`, `{NS:[1, 2]}`, `{M:{a={S:b}}}`."""
+"""Format a value as DynamoDB does in an expression error: `{S:b}`, `{NS:[1, 2]}`, `{M:{a={S:b}}}`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Whether a condition holds for an item.
+"""Evaluate conditions on items.
 
-A condition is made into a function once (`predicate`), which then decides about any number of items: a
-filter sees every item of a page. `holds` does both for the one item of a conditional write.
+`predicate` compiles a condition once into a function that tests any number of items: a filter tests every
+item of a page. `holds` compiles and tests in one call, for the single item of a conditional write.
 
-DynamoDB's rules: values of different types are never equal and never in order; what is absent equals
-nothing, not even what is absent too; a size exists only for what has one, and that of a string counts
-characters as Java does (AWS documents "characters", and its own DynamoDB Local counts so).
+DynamoDB's rules: values of different types are never equal and have no order; an absent value equals nothing,
+not even another absent value; `size` is defined only for types that have one, and the size of a string counts
+characters as Java does (AWS documents "characters", and DynamoDB Local counts the same way).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Getter: TypeAlias = Callable[[Mapping[str, Value]], Any]
 
 
 class _Missing:
-    """What a path finds where there is nothing. Equal to no value."""
+    """The result of looking up a path that leads to nothing. It equals no value."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -48,7 +48,7 @@ class _Missing:
 
 MISSING: Final = _Missing()
 
-# Types whose values are in order, and with which others.
+# The types that have an order, each with the types it can be compared to.
 _ORDERS: Final[dict[type, str]] = {str: "S", int: "N", Decimal: "N", bytes: "B"}
 _IN_ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
@@ -59,17 +59,17 @@ _IN_ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def holds(condition: Condition, item: Item | None) -> bool:
-    """For an absent item (None) every path is absent."""
+    """Return whether the condition holds for an item. If the item is absent (None), every path is absent."""
     return predicate(condition)(item or {})
 
 
 def predicate(condition: Condition) -> Predicate:
-    """The function that decides about items."""
+    """Compile a condition into a function that tests items."""
     return _MAKERS[type(condition)](condition)
 
 
 def lookup(path: Path, item: Mapping[str, Value]) -> Any:
-    """The value a path leads to, or MISSING."""
+    """Return the value that a path leads to, or MISSING."""
     value: Any = item.get(path.root, MISSING)
     for step in path.steps:
         if isinstance(step, str):
@@ -121,7 +121,7 @@ def _compare(condition: Compare) -> Predicate:
 
 def _equals(left: _Getter, right: _Getter, told: Operand) -> Predicate:
     if isinstance(told, Literal) and type(told.value) in (str, bytes):
-        value = told.value  # nothing of another type is equal to one of these, in Python too
+        value = told.value  # in Python too, a str or bytes equals no value of another type
         return lambda item: left(item) == value
     return lambda item: _are_equal(left(item), right(item))
 
@@ -131,7 +131,7 @@ def _are_equal(left: Any, right: Any) -> bool:
 
 
 def _are_in_order(in_order: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Strings compare by code point, which is the order of their UTF-8 bytes."""
+    """Compare two values. Strings compare by code point, which is the order of their UTF-8 bytes."""
     order = _ORDERS.get(type(left))
     return order is not None and order == _ORDERS.get(type(right)) and in_order(left, right)
 
@@ -196,7 +196,9 @@ def _contains(condition: Contains) -> Predicate:
 
 
 def _has(value: Any, wanted: Any) -> bool:
-    """A part of a string or binary, an element of a set or list."""
+    """Return whether `value` contains `wanted`: as a part of a string or binary, or an element of a set or
+    list.
+    """
     if wanted is MISSING:
         return False
     kind = type(value)
@@ -211,7 +213,7 @@ def _has(value: Any, wanted: Any) -> bool:
 
 
 def _not(condition: Not) -> Predicate:
-    """A chain of NOT can be hundreds long: its ends say what it means."""
+    """Negate a condition. A chain of NOT can be hundreds long, so a loop reduces it instead of recursion."""
     negated, inner = True, condition.condition
     while isinstance(inner, Not):
         negated, inner = not negated, inner.condition

@@ -1,8 +1,9 @@
-"""The three grammars: text into a template, an expression whose placeholders are still open.
+"""The grammars of conditions, updates and projections: parse text into a template, whose placeholders are
+still unbound.
 
-A template depends on the text alone, so templates are kept: the same few texts come with every request. Long
-texts are not, so that no stream of them can fill the memory.
-`bind.py` closes a template with the names and values of one request.
+A template depends on the text alone, so templates are cached: the same few texts come with every request.
+Long texts are not cached, so that a stream of them cannot fill the memory. `bind.py` binds a template to the
+names and values of one request.
 
     condition   condition AND|OR condition, NOT condition, ( condition ), function,
                 operand comparator operand, operand BETWEEN operand AND operand, operand IN (operand, …)
@@ -34,7 +35,9 @@ _Template = TypeVar("_Template")
 
 
 class ConditionTemplate:
-    """A condition without placeholders means the same in every request: `bound` keeps its nodes."""
+    """A parsed condition. One without placeholders means the same in every request: `bound` caches its
+    nodes.
+    """
 
     __slots__ = ("bound", "is_closed", "steps")
 
@@ -105,7 +108,9 @@ def _check_size(text: str, details: dict[str, object]) -> None:
 
 
 def _condition(reader: Reader) -> None:
-    """Operator precedence with a stack of its own: operators waiting, and the positions of open groups."""
+    """Parse by operator precedence with an explicit stack of pending operators and positions of open
+    groups.
+    """
     waiting: list[str | int] = []
     while True:
         opened = _prefixes(reader, waiting)
@@ -115,7 +120,9 @@ def _condition(reader: Reader) -> None:
 
 
 def _prefixes(reader: Reader, waiting: list[str | int]) -> int:
-    """NOTs and parentheses before a condition; how many parentheses stand directly before what follows."""
+    """Read NOTs and parentheses before a condition. Return the number of parentheses directly before its
+    start.
+    """
     opened = 0
     while True:
         if reader.peek().key == "(":
@@ -130,7 +137,9 @@ def _prefixes(reader: Reader, waiting: list[str | int]) -> int:
 
 
 def _simple_condition(reader: Reader, waiting: list[str | int], opened: int) -> None:
-    """Whether the parentheses before it were of an operand or of a condition shows only after it."""
+    """Read one condition. Only the token after the operand shows whether the parentheses before it enclose
+    the operand or the condition.
+    """
     reader.undecided = True
     function = reader.atom()
     closed = _count_closed(reader, opened)
@@ -143,7 +152,7 @@ def _simple_condition(reader: Reader, waiting: list[str | int], opened: int) -> 
     elif function is not None and (closed == opened or reader.peek().key in _PRECEDENCE):
         reader.decide()
         reader.check_function(function, nested=False)
-        reader.at -= closed  # they close groups
+        reader.at -= closed  # these parentheses close groups
     else:
         reader.refuse()
 
@@ -156,7 +165,7 @@ def _count_closed(reader: Reader, most: int) -> int:
 
 
 def _comparison(reader: Reader) -> None:
-    """The rest of a condition whose first operand has been read."""
+    """Read the rest of a condition whose first operand has been read."""
     operator = reader.peek().key
     reader.at += 1
     if operator == "IN":
@@ -184,7 +193,7 @@ def _operands(reader: Reader) -> int:
 
 
 def _continues(reader: Reader, waiting: list[str | int]) -> bool:
-    """After a condition: groups end, then another condition follows AND or OR, or all is over."""
+    """Close groups after a condition. Return whether AND or OR and another condition follow."""
     group: tuple[int, int] | None = None
     while reader.peek().key == ")" and _reduce(reader, waiting, 0):
         opening = waiting.pop()
@@ -204,7 +213,9 @@ def _continues(reader: Reader, waiting: list[str | int]) -> bool:
 
 
 def _reduce(reader: Reader, waiting: list[str | int], precedence: int) -> bool:
-    """Write the waiting operators that bind at least so strongly; whether a group is then open on top."""
+    """Write the pending operators of at least this precedence. Return whether an open group is then on
+    top.
+    """
     while waiting:
         operator = waiting[-1]
         if isinstance(operator, int):
@@ -249,7 +260,9 @@ def _action(reader: Reader, section: str) -> ActionTemplate:
 
 
 def _set_value(reader: Reader) -> None:
-    """Whether the parentheses before it were of an operand or of a sum shows only after the operand."""
+    """Read the value of a SET. Only the token after the operand shows whether the parentheses before it
+    enclose the operand or a sum.
+    """
     opened = reader.count_open()
     reader.undecided = True
     function = reader.atom()

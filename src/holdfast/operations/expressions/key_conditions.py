@@ -1,8 +1,8 @@
-"""A key condition: what a query asks of the partition key and, at most once, of the sort key.
+"""Key conditions: the tests that a query makes on the partition key and, at most once, on the sort key.
 
-It is written in the language of conditions but is no condition: `key_tests` takes the parsed form apart, or
-says in DynamoDB's words why it cannot be one. Whether the attributes are the table's keys is known only to
-the store.
+A key condition has the syntax of a condition but not all of its forms. `key_tests` splits the parsed
+condition into tests, or raises DynamoDB's error for an invalid one. Only the store knows whether the
+attributes are the table's keys.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _REFUSED: Final[dict[type, str]] = {
 
 
 class KeyTest(msgspec.Struct, frozen=True):
-    """One attribute against one or two values."""
+    """One comparison of an attribute with one or two values."""
 
     attribute: str
     operator: KeyOperator
@@ -60,7 +60,7 @@ KeyCondition: TypeAlias = tuple[KeyTest, ...]
 
 
 def key_tests(condition: Condition) -> KeyCondition:
-    """The tests of a parsed KeyConditionExpression, in the order they are written."""
+    """Return the tests of a parsed KeyConditionExpression, in the order of the text."""
     tests: list[KeyTest] = []
     pending: list[Condition] = [condition]
     while pending:

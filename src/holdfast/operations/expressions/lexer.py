@@ -1,7 +1,7 @@
-"""Text into tokens, the first step of parsing an expression.
+"""Split text into tokens, the first step of parsing an expression.
 
-Only nine words are keywords, in any case; every other word is an identifier. A character that starts no
-token is a token by itself, so that the parser can name it in its error.
+Only nine words are keywords, in upper or lower case; every other word is an identifier. A character that
+starts no token is a token by itself, so that the parser can name it in its error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _TOKEN: Final = re.compile(
 
 
 class Token(NamedTuple):
-    """`key` is what the parser compares: the symbol, or the keyword in capitals; otherwise the text."""
+    """A token. `key` is the part that the parser compares: the symbol, the keyword in capitals, or else the
+    text.
+    """
 
     kind: Kind
     key: str
@@ -39,7 +41,7 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a text, closed by one of kind "end" past its last character."""
+    """Return the tokens of a text, ending with one of kind "end" after its last character."""
     tokens = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup != "blank":
@@ -57,7 +59,7 @@ def _token(match: re.Match[str]) -> Token:
 
 
 def near(text: str, tokens: list[Token], at: int) -> str:
-    """The neighbourhood of a token as DynamoDB quotes it: from the token before it to the one after it."""
+    """Return the text around a token as DynamoDB quotes it: from the token before it to the one after it."""
     start = tokens[at - 1].start if at else 0
     end = tokens[at + 1].end if at + 1 < len(tokens) else tokens[at].end
     return text[start:end]

@@ -1,4 +1,4 @@
-"""Which paths a condition mentions, for the checks that need only that."""
+"""The paths and attributes that a condition mentions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from holdfast.operations.expressions.nodes import (
 
 
 def paths_of(condition: Condition) -> Iterator[Path]:
-    """Every path in the condition, in the order it is written."""
+    """Yield every path in the condition, in the order of the text."""
     pending: list[Condition | Operand] = [condition]
     while pending:
         node = pending.pop()
@@ -36,7 +36,7 @@ def paths_of(condition: Condition) -> Iterator[Path]:
 
 
 def roots_of(condition: Condition) -> dict[str, None]:
-    """The attributes the paths begin at, each once, in the order they are written."""
+    """Return the top-level attributes of the paths, each once, in the order of the text."""
     return dict.fromkeys(path.root for path in paths_of(condition))
 
 

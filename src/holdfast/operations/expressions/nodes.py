@@ -1,8 +1,7 @@
-"""What an expression means: the tree that text is parsed into and that typed Python builds directly.
+"""The syntax tree of an expression, which the parser builds from text and typed Python builds directly.
 
-Nothing here knows of text or of placeholders: a path holds attribute names, a literal holds a value. The
-parser (`parser.py`, `bind.py`) is one maker of these nodes; `evaluate.py`, `update.py` and `project.py` are
-their readers.
+Nodes contain no text and no placeholders: a path holds attribute names, a literal holds a value. The parser
+(`parser.py`, `bind.py`) builds these nodes; `evaluate.py`, `update.py` and `project.py` read them.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ Comparator: TypeAlias = Choice["=", "<>", "<", "<=", ">", ">="]
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What all of them share: they are values, equal when their parts are."""
+    """The base of all nodes: values that are equal when their parts are."""
 
 
 # --- operands -----------------------------------------------------------------------------------------------
 
 
 class Path(Node, frozen=True):
-    """Where a value is in an item: an attribute, then names into maps and indexes into lists."""
+    """The location of a value in an item: an attribute, then names into maps and indexes into lists."""
 
     root: str
     steps: tuple[str | int, ...] = ()
@@ -35,13 +34,13 @@ class Path(Node, frozen=True):
         return (self.root, *self.steps)
 
     def __str__(self) -> str:
-        """As DynamoDB writes it in its errors: `[a, b, [1]]`."""
+        """Format the path as DynamoDB does in its errors: `[a, b, [1]]`."""
         elements = (f"[{element}]" if isinstance(element, int) else element for element in self.elements)
         return f"[{', '.join(elements)}]"
 
 
 class Literal(Node, frozen=True):
-    """A value given with the expression. It hashes only where its value does: a list or a map does not."""
+    """A value given with the expression. It is hashable only if its value is: a list or a map is not."""
 
     value: Value
 
@@ -103,13 +102,13 @@ class Not(Node, frozen=True):
 
 
 class And(Node, frozen=True):
-    """Any number of conditions, so that a long chain of AND is flat."""
+    """A conjunction of any number of conditions, so that a long chain of AND is flat."""
 
     conditions: tuple[Condition, ...]
 
 
 class Or(Node, frozen=True):
-    """Any number of conditions, so that a long chain of OR is flat."""
+    """A disjunction of any number of conditions, so that a long chain of OR is flat."""
 
     conditions: tuple[Condition, ...]
 
@@ -165,14 +164,14 @@ class RemoveAction(Node, frozen=True):
 
 
 class AddAction(Node, frozen=True):
-    """A number added to a number, or a set united with a set."""
+    """Add a number to a number, or the elements of a set to a set."""
 
     path: Path
     value: Value
 
 
 class DeleteAction(Node, frozen=True):
-    """A set taken away from a set."""
+    """Remove the elements of a set from a set."""
 
     path: Path
     value: Value
@@ -182,7 +181,7 @@ Action: TypeAlias = SetAction | RemoveAction | AddAction | DeleteAction
 
 
 class Update(Node, frozen=True):
-    """No two paths of one update may meet: see `paths.check_apart`."""
+    """The actions of one update. Their paths must not overlap: see `paths.check_apart`."""
 
     sets: tuple[SetAction, ...] = ()
     removes: tuple[RemoveAction, ...] = ()

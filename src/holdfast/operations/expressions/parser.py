@@ -1,8 +1,8 @@
-"""The front of the parser: the text of an expression, and what was given beside it, into nodes.
+"""The entry points of the parser: parse an expression's text and its placeholders into nodes.
 
-    text → lexer → grammar (a template, kept by its text) → bind (the request's names and values) → nodes
+    text → lexer → grammar (a template, cached by its text) → bind (the request's names and values) → nodes
 
-What DynamoDB refuses is refused here with its complete text.
+An expression that DynamoDB rejects raises an error here with DynamoDB's complete text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Paths that must not meet: those of one update, and those of one projection.
+"""Checks that the paths of one update or one projection do not overlap or conflict.
 
-Two paths overlap when one is the other or leads through it, and conflict when one takes for a map what the
-other takes for a list. The parser checks what it reads; whatever builds nodes directly calls `check_apart`.
+Two paths overlap when they are equal or one leads through the other. They conflict when one treats a value as
+a map and the other treats it as a list. The parser checks the paths it reads; code that builds nodes directly
+calls `check_apart`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _Branch: TypeAlias = dict[str | int, Any]
 def check_apart(
     paths: Iterable[Path], parameter: Literal["UpdateExpression", "ProjectionExpression"]
 ) -> None:
-    """For nodes that were not parsed: refuse paths that meet, as the parser would."""
+    """Raise the parser's error if paths overlap or conflict. For nodes that were not parsed."""
     tree = PathTree()
     try:
         for path in paths:
@@ -29,8 +30,8 @@ def check_apart(
 
 
 class PathTree:
-    """Paths that do not meet. A branch leads from each next element on; a leaf is the path that ends
-    there.
+    """Paths that do not overlap, as a tree. A branch is keyed by the next path element; a leaf is the path
+    that ends there.
     """
 
     __slots__ = ("_root",)

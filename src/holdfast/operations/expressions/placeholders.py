@@ -1,6 +1,7 @@
-"""The names and values given beside the expressions of one request, and which of them were used.
+"""The expression attribute names and values of one request, with a record of which were used.
 
-One `Placeholders` serves all the expressions of a request, since DynamoDB refuses what none of them uses.
+All expressions of a request share one `Placeholders`, because DynamoDB rejects a name or value that none of
+them uses.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _VALUE_KEY: Final = re.compile(r":[A-Za-z0-9_]+")
 
 
 class Placeholders:
-    """Absent (None) and empty differ: DynamoDB refuses an empty map."""
+    """The names and values of one request. Absent (None) and empty differ: DynamoDB rejects an empty map."""
 
     __slots__ = ("_names", "_used_names", "_used_values", "_values")
 
@@ -36,7 +37,7 @@ class Placeholders:
         self._used_values: set[str] = set()
 
     def name(self, key: str) -> str:
-        """The attribute name a `#key` stands for."""
+        """Return the attribute name for a `#key`."""
         try:
             name = self._names[key]
         except KeyError:
@@ -47,7 +48,7 @@ class Placeholders:
         return name
 
     def value(self, key: str) -> Value:
-        """The value a `:key` stands for."""
+        """Return the value for a `:key`."""
         try:
             value = self._values[key]
         except KeyError:
@@ -58,7 +59,9 @@ class Placeholders:
         return value
 
     def check_all_used(self) -> None:
-        """To be called once, when every expression of the request has been parsed."""
+        """Raise if a name or value was not used. Call it once, after parsing every expression of the
+        request.
+        """
         if len(self._used_names) < len(self._names):
             raise _unused("ExpressionAttributeNames", self._names, self._used_names)
         if len(self._used_values) < len(self._values):
@@ -96,7 +99,7 @@ def _key_refusal(key: str, form: re.Pattern[str]) -> Refused:
         return refusal("The expression attribute map contains an empty key")
     if len(key) <= EXPRESSION_PLACEHOLDER_BYTES_MAX:
         return refusal("Syntax error", key=f'"{key}"')
-    # The service tells the size of a name's key only.
+    # DynamoDB reports the size only for the key of a name.
     details: dict[str, object] = {"size_of_key": len(key)} if form is _NAME_KEY else {}
     return refusal("The expression attribute map contains a key that is too long", **details)
 

@@ -1,7 +1,8 @@
-"""The part of an item that some paths lead to.
+"""Project an item to a set of paths.
 
-Paths into the same map or list come back in one map or list. A list keeps only the elements asked for, in
-their order. What a path does not find is left out, and with it everything that would only have held it.
+Paths into the same map or list are merged into one map or list. A list keeps only the requested elements, in
+their order. A path that leads to nothing is left out, together with any map or list that would be empty
+without it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from holdfast.operations.expressions.evaluate import MISSING
 from holdfast.operations.expressions.nodes import Path, Projection
 from holdfast.operations.values import Item, Value
 
-# What is wanted of each name or each index: all of it (None), or parts of it (another tree).
+# The requested part of each name or index: all of it (None), or parts of it (another tree).
 _Tree: TypeAlias = dict[Any, Any]
 
 
@@ -23,7 +24,7 @@ def project(projection: Projection, item: Mapping[str, Value]) -> Item:
 
 
 def projector(projection: Projection) -> Callable[[Mapping[str, Value]], Item]:
-    """The function that projects any number of items, such as those of a page."""
+    """Return a function that projects any number of items, such as those of a page."""
     return partial(_part_of_map, _tree(projection))
 
 

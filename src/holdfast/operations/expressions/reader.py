@@ -1,12 +1,11 @@
-"""What the grammars share: a cursor over tokens that reads paths, values and calls.
+"""The token cursor that the grammars share: it reads paths, values and function calls.
 
-What is read is written as steps in postfix order, operands before what is done with them. A list of steps
-needs no recursion to make or to run, however deep the expression nests, and running it visits the
-expression in the very order in which DynamoDB checks it.
+The reader writes steps in postfix order: operands before the operator. Building and running a list of steps
+needs no recursion, however deep the expression nests, and running it visits the expression in the order in
+which DynamoDB checks it.
 
-DynamoDB's parser reports the first token that cannot continue the expression, and only when the whole text
-is well formed looks at names and functions, in the order of the text: those findings are collected here as
-`faults`.
+DynamoDB's parser reports the first token that cannot continue the expression. Only if the whole text is well
+formed does it check names and functions, in the order of the text: `faults` collects those errors.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Grammar: TypeAlias = Literal["condition", "update", "projection"]
 
 
 class Step(NamedTuple):
-    """One step of an expression in postfix order; `operation` names a binder of `bind.py`."""
+    """One step of an expression in postfix order. `operation` names a binder of `bind.py`."""
 
     operation: str
     argument: Any = None
@@ -43,8 +42,8 @@ class Reader:
         self.at = 0
         self.steps: list[Step] = []
         self.faults: list[tuple[int, Refused]] = []
-        # While it is open whether an operand or a condition is being read, doubled parentheses are only
-        # noted: a token that fits neither is the error then.
+        # While the reader does not know whether it reads an operand or a condition, it only notes redundant
+        # parentheses: a token that fits neither takes precedence as the error.
         self.undecided = False
         self.redundant = False
 
@@ -68,7 +67,7 @@ class Reader:
         raise refusal("Syntax error", token=f'"{text}"', near=f'"{near(self.text, self.tokens, self.at)}"')
 
     def finish(self) -> None:
-        """The text must end here; then what was found in it is told."""
+        """Require the end of the text, then raise the first collected fault."""
         if self.peek().kind != "end":
             self.refuse()
         if self.faults:
@@ -94,7 +93,7 @@ class Reader:
             raise refusal("The expression has redundant parentheses")
 
     def decide(self, parentheses: int = 0) -> None:
-        """It is known what was being read, in so many parentheses of its own."""
+        """Record that the kind of expression is now known, with this number of parentheses around it."""
         self.undecided = False
         if self.redundant or parentheses > 1:
             self.found_redundant()
@@ -109,7 +108,7 @@ class Reader:
             self.check_function(function, nested=True)
 
     def atom(self) -> int | None:
-        """A path, a value or a call; of a call the position is returned, to be checked when its role is
+        """Read a path, a value or a call. Return the position of a call, for a check once its role is
         known.
         """
         calls: list[_Call] = []
@@ -133,8 +132,8 @@ class Reader:
         return call
 
     def _close_calls(self, calls: list[_Call], parentheses: int) -> int | None:
-        """After an argument: the next one follows, or calls end; the position of the outermost when it
-        does.
+        """Continue with the next argument or close calls. Return the position of the outermost call once it
+        is closed.
         """
         while True:
             self.close_all(parentheses)
@@ -163,9 +162,7 @@ class Reader:
         self.steps.append(Step("value", token.text))
 
     def path(self) -> Path:
-        """A path as written: a name placeholder stands in it with its `#`, which no plain name can begin
-        with.
-        """
+        """Read a path as written. A name placeholder keeps its `#`, which no plain name can begin with."""
         root = self._identifier()
         steps: list[str | int] = []
         while True:
@@ -198,7 +195,9 @@ class Reader:
     # --- functions ---
 
     def check_function(self, at: int, *, nested: bool) -> None:
-        """`nested`: the call is an operand of something, not a condition or a value by itself."""
+        """Check that a function may be used here. `nested`: the call is an operand, not a condition or value
+        by itself.
+        """
         name = self.tokens[at].text
         reason = self._misuse(name, nested=nested)
         if reason:
@@ -222,7 +221,7 @@ class Reader:
 
 
 class _Call:
-    """A call whose arguments are being read: where it began, and the parentheses it stands in."""
+    """A call whose arguments are being read: its position, and the number of parentheses around it."""
 
     __slots__ = ("arguments", "at", "name", "parentheses")
 

@@ -1,12 +1,12 @@
-"""How the parts of the parser refuse an expression: the reason alone, before it is known which parameter it
-came in. The entry points of `parser.py` turn it into `InvalidRequest` with DynamoDB's complete text.
+"""The error that the parts of the parser raise: the reason alone, without the name of the request parameter.
+The entry points of `parser.py` turn it into `InvalidRequest` with DynamoDB's complete text.
 """
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """`reason` is DynamoDB's text without the "Invalid …Expression: " in front."""
+    """An invalid expression. `reason` is DynamoDB's text without the leading "Invalid …Expression: "."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -14,6 +14,6 @@ class Refused(Exception):
 
 
 def refusal(reason: str, **details: object) -> Refused:
-    """DynamoDB's form of a reason with details: `reason; first detail: x, second detail: y`."""
+    """Build an error with details in DynamoDB's form: `reason; first detail: x, second detail: y`."""
     told = ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in details.items())
     return Refused(f"{reason}; {told}" if told else f"{reason};")

@@ -1,14 +1,13 @@
-"""Nodes into text: the way back from what `parser.py` makes, for an engine that sends expressions elsewhere.
+"""Render nodes as text: the inverse of `parser.py`, for an engine that sends expressions to a service.
 
-One `Renderer` serves all the expressions of a request, since they share their names and values. Every
-attribute name and every value becomes a placeholder, so that no name can be a reserved word and no value
-needs quoting:
+All expressions of a request share one `Renderer`, because they share their names and values. Every attribute
+name and every value becomes a placeholder, so that no name can be a reserved word and no value needs quoting:
 
     renderer = Renderer()
     text = renderer.condition(node)            "#n0 = :v0 AND attribute_exists(#n1)"
     renderer.names, renderer.values            {"#n0": "status", …}, {":v0": "open"}
 
-Parsing the text with these names and values gives the node again, with AND in AND and OR in OR made flat.
+Parsing the text with these names and values returns the same node, with nested ANDs and nested ORs flattened.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _SUMS: Final[dict[type, str]] = {nodes.Plus: "+", nodes.Minus: "-"}
 
 
 class Renderer:
-    """`names` and `values` grow with each expression that is rendered."""
+    """Renders the expressions of one request. Each expression adds to `names` and `values`."""
 
     __slots__ = ("_keys", "names", "values")
 
@@ -65,7 +64,7 @@ class Renderer:
                 return self._operand(node)
 
     def update(self, update: Update) -> str:
-        """An update without actions is an empty text, which is to be left out of the request."""
+        """Render an update. One without actions is an empty text: leave it out of the request."""
         sections = (
             ("SET", [f"{self.path(each.path)} = {self._operand(each.operand)}" for each in update.sets]),
             ("REMOVE", [self.path(each.path) for each in update.removes]),
@@ -87,14 +86,14 @@ class Renderer:
         return text
 
     def _joined(self, node: nodes.And | nodes.Or) -> str:
-        """AND binds more strongly than OR: only an OR inside an AND needs parentheses."""
+        """Join conditions. AND binds more strongly than OR, so only an OR inside an AND needs parentheses."""
         if not node.conditions:
             raise InvalidRequest(f"{type(node).__name__} needs at least one condition")
         group = nodes.Or if isinstance(node, nodes.And) else ()
         return _JOINTS[type(node)].join(self._grouped(each, group) for each in node.conditions)
 
     def _grouped(self, node: Condition, kinds: Any) -> str:
-        """In parentheses where needed and never otherwise: DynamoDB refuses redundant ones."""
+        """Add parentheses only where they are needed: DynamoDB rejects redundant ones."""
         while isinstance(node, nodes.And | nodes.Or) and len(node.conditions) == 1:
             node = node.conditions[0]
         text = self.condition(node)

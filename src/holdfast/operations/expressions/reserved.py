@@ -1,6 +1,7 @@
-"""The words DynamoDB does not accept as attribute names in an expression (Developer Guide: Reserved words).
+"""The reserved words that DynamoDB rejects as attribute names in an expression (Developer Guide: Reserved
+words).
 
-They are compared without regard to case, and reported as they were written.
+DynamoDB compares them without regard to case and reports them as the caller wrote them.
 """
 
 from __future__ import annotations

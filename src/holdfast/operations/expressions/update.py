@@ -1,7 +1,7 @@
-"""An update applied to an item: a new item, the old one untouched.
+"""Apply an update to an item and return a new item; the old one is unchanged.
 
-Everything an update reads, it reads from the item as it was. Only the maps and lists on the way to a change
-are copied. Elements of a list are meant by their old positions, whatever else the update does to the list.
+An update reads only from the old item. Only the maps and lists on the path to a change are copied. List
+indexes refer to the old positions, whatever else the update does to the list.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ NO_SUCH_ATTRIBUTE: Final = "The provided expression refers to an attribute that 
 WRONG_TYPE: Final = "An operand in the update expression has an incorrect data type"
 WRONG_PATH: Final = "The document path provided in the update expression is invalid for update"
 
-# What is to be done at each name or each index: one action, or changes inside (another tree).
+# The change at each name or index: one action, or changes inside (another tree).
 _Tree: TypeAlias = dict[Any, Any]
 
 
 def apply(update: Update, item: Item | None, key: Item) -> Item:
-    """The item after the update. An absent item (None) begins as its key."""
+    """Return the item after the update. An absent item (None) starts with its key attributes."""
     before = key if item is None else item
     return _changed_map(_tree(update), before, before)
 
 
 def touched(update: Update) -> tuple[Path, ...]:
-    """The paths an update writes, for what it is asked to return."""
+    """Return the paths that an update writes, for its return values."""
     return tuple(action.path for action in update.actions)
 
 
 def updated_values(paths: tuple[Path, ...], item: Mapping[str, Value]) -> Item:
-    """What an item holds at the touched paths, and nothing beside it: UPDATED_OLD and UPDATED_NEW."""
+    """Return only the item's values at the written paths, for UPDATED_OLD and UPDATED_NEW."""
     return project(paths, item)
 
 
-# --- where --------------------------------------------------------------------------------------------------
+# --- paths --------------------------------------------------------------------------------------------------
 
 
 def _tree(update: Update) -> _Tree:
@@ -70,7 +70,7 @@ def _tree(update: Update) -> _Tree:
 
 
 def _changed(change: _Tree | Action, value: Any, item: Item) -> Any:
-    """The new value in the place of an old one; MISSING if there is to be none."""
+    """Return the value that replaces the old one, or MISSING if the change removes it."""
     if not isinstance(change, dict):
         return _ACTIONS[type(change)](change, value, item)
     if type(value) is dict and type(next(iter(change))) is str:
@@ -92,7 +92,7 @@ def _changed_map(changes: _Tree, value: dict[str, Value], item: Item) -> dict[st
 
 
 def _changed_list(changes: _Tree, value: list[Value], item: Item) -> list[Value]:
-    """What is set beyond the end is appended, in the order of the positions that were given."""
+    """Return the changed list. Values set beyond its end are appended in the order of their indexes."""
     after: list[Any] = list(value)
     for index in sorted(changes):
         inside = index < len(value)
@@ -104,7 +104,7 @@ def _changed_list(changes: _Tree, value: list[Value], item: Item) -> list[Value]
     return [element for element in after if element is not MISSING]
 
 
-# --- what ---------------------------------------------------------------------------------------------------
+# --- values -------------------------------------------------------------------------------------------------
 
 
 def _set(action: SetAction, value: Any, item: Item) -> Any:
@@ -180,7 +180,7 @@ def _number(operand: SetOperand, item: Item) -> int | Decimal:
 
 
 def _sum(left: int | Decimal, right: int | Decimal) -> int | Decimal:
-    """Exact or not at all. Of too many digits the service says what it says of too large a number."""
+    """Add exactly or raise. DynamoDB reports too many digits with the text for a number that is too large."""
     exact = left + right if type(left) is type(right) is int else numbers.EXACT.add(left, right)
     try:
         return numbers.canonical(exact)

@@ -9,22 +9,23 @@ import msgspec
 
 R_co = TypeVar("R_co", covariant=True)
 
-# None: as the bucket has it. "kms" and "s3" are SSE-KMS and SSE-S3; a local store encrypts by its cipher for
-# both.
+# None: the bucket's default. "kms" and "s3" are SSE-KMS and SSE-S3; a local store uses its cipher for both.
 Encryption = Literal["kms", "s3"]
-# How long a former version stays: where versions are wanted, and where they are there for legal holds alone.
+# Days to keep a noncurrent version: in a versioned bucket, and in one versioned only for legal holds.
 FORMER_VERSION_DAYS: Final = 30
 UNWANTED_VERSION_DAYS: Final = 1
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
-    """One thing to do in one bucket; `R_co` is what running it gives. `pattern` is who made it."""
+    """One operation on one bucket. `R_co` is the type of its result; `pattern` is the id of the access
+    pattern that built it.
+    """
 
     pattern: str | None = None
 
 
 class LifecycleRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects whose key begins with `prefix` end so many days after they were put."""
+    """Expire objects whose key begins with `prefix` this many days after they were put."""
 
     prefix: str
     days: int
@@ -33,18 +34,18 @@ class LifecycleRule(msgspec.Struct, frozen=True, kw_only=True):
 class BucketDefinition(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     encryption: Encryption = "s3"
-    # The key of the key service; None takes the service's own.
+    # The KMS key; None uses the service's default key.
     kms_key: str | None = None
     lifecycle: tuple[LifecycleRule, ...] = ()
-    # Objects may be put under a legal hold. On S3 that is Object Lock, which needs versions.
+    # Allow legal holds on objects. On S3 this is Object Lock, which needs versioning.
     holds: bool = False
-    # What is overwritten or deleted past Holdfast stays for a while, on S3; a folder keeps no former
-    # versions.
+    # On S3, objects overwritten or deleted outside Holdfast stay for a while; a local folder keeps no
+    # noncurrent versions.
     versions: bool = False
 
     @property
     def former_version_days(self) -> int | None:
-        """How long a version stays that is no longer the object; None where there are no versions."""
+        """The number of days that a noncurrent version is kept; None without versioning."""
         if self.versions:
             return FORMER_VERSION_DAYS
         return UNWANTED_VERSION_DAYS if self.holds else None
@@ -62,8 +63,8 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing tells; `bytes` as stored, which with encryption at rest may be more than the
-    object's.
+    """One entry of a listing. `bytes` is the stored size, which encryption at rest may make larger than the
+    object.
     """
 
     key: str
@@ -77,14 +78,14 @@ class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`cursor` is where the next page begins; None at the end."""
+    """One page of a listing. `cursor` is the start of the next page; None at the end."""
 
     objects: tuple[ObjectSummary, ...]
     cursor: str | None = None
 
 
 class CreateBucket(Operation[None], frozen=True):
-    """Makes the bucket; one that is there gets the lifecycle and encryption of the definition."""
+    """Create the bucket. An existing bucket gets the definition's lifecycle and encryption."""
 
     definition: BucketDefinition
 
@@ -94,15 +95,17 @@ class DescribeBucket(Operation[BucketDefinition], frozen=True):
 
 
 class SweepBucket(Operation[int], frozen=True):
-    """Removes what is past its lifecycle, and gives how many; what is held stays. S3 does so by itself, and
-    gives 0.
+    """Delete expired objects and return how many; objects under a legal hold stay. S3 expires objects by
+    itself, so the result there is 0.
     """
 
     bucket: str
 
 
 class PutObject(Operation[ObjectInfo], frozen=True):
-    """`create_only` refuses a key that exists with `AlreadyExists`, and of two at once lets one through."""
+    """Put an object. With `create_only`, an existing key raises `AlreadyExists`, and one of two concurrent
+    puts succeeds.
+    """
 
     bucket: str
     key: str
@@ -111,14 +114,12 @@ class PutObject(Operation[ObjectInfo], frozen=True):
     metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
     create_only: bool = False
     encryption: Encryption | None = None
-    # By which key of the key service; S3 would take its own one where "kms" is said without.
+    # The KMS key; with "kms" and no key, S3 would use its default key.
     kms_key: str | None = None
 
 
 class AdoptedObject(msgspec.Struct, frozen=True, kw_only=True):
-    """The object under a key, whoever put it there: `is_adopted` if somebody had done so before, with
-    whatever bytes.
-    """
+    """The object under a key. `is_adopted` is True if it already existed, with any bytes."""
 
     info: ObjectInfo
     body: bytes
@@ -126,15 +127,13 @@ class AdoptedObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdoptObject(Operation[AdoptedObject], frozen=True):
-    """Puts an object that is not there; one that is there stays, and is given in place of that which was to
-    be put.
-    """
+    """Put an object if the key is absent; otherwise keep and return the existing one."""
 
     put: PutObject
 
 
 class GetObject(Operation[StoredObject], frozen=True):
-    """The body is checked against its hash: `ObjectDamaged` if it is not what was put. `NotFound` if there is
+    """Return an object. Raise `ObjectDamaged` if the body does not match its hash, `NotFound` if there is
     none.
     """
 
@@ -148,14 +147,14 @@ class HeadObject(Operation[ObjectInfo], frozen=True):
 
 
 class DeleteObject(Operation[None], frozen=True):
-    """One that is not there is no error; one under a legal hold is `ObjectHeld`."""
+    """Delete an object. An absent one is not an error; one under a legal hold raises `ObjectHeld`."""
 
     bucket: str
     key: str
 
 
 class ListObjects(Operation[ObjectPage], frozen=True):
-    """In the order of their keys."""
+    """List objects in the order of their keys."""
 
     bucket: str
     prefix: str = ""

@@ -1,6 +1,6 @@
-"""The operations of a queues store, as frozen values. Standard and FIFO queues, as SQS has them.
+"""The operations of a queues store, as frozen values. Standard and FIFO queues, as in SQS.
 
-A definition names everything that matters to delivery. Messages are text with a few attributes; an engine
+A definition contains every setting that affects delivery. Messages are text with a few attributes; an engine
 neither reads nor changes them.
 """
 
@@ -15,29 +15,33 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
-    """One thing to do on one queue; `R_co` is what running it gives. `pattern` is who made it."""
+    """One operation on one queue. `R_co` is the type of its result; `pattern` is the id of the access pattern
+    that built it.
+    """
 
     pattern: str | None = None
 
 
 class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue is. The name of a FIFO queue ends in `.fifo`, and its dead-letter queue is FIFO too."""
+    """The settings of a queue. The name of a FIFO queue ends in `.fifo`, and its dead-letter queue is FIFO
+    too.
+    """
 
     name: str
     fifo: bool = False
     visibility_s: int = 30
     delay_s: int = 0
     retention_s: int = 4 * 86400
-    # FIFO: without a deduplication id, the hash of the body is taken for one.
+    # FIFO: without a deduplication id, the hash of the body is the id.
     content_deduplication: bool = False
-    # After so many receives a message goes to this queue instead of being received again.
+    # After this many receives a message moves to this queue instead of being received again.
     dead_letters: str | None = None
     receives_max: int = 5
 
 
 class QueueDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """`oldest_age_s` is the age of the oldest message that waits; None where there is none, or none can be
-    told.
+    """The state of a queue. `oldest_age_s` is the age of the oldest waiting message; None if there is none or
+    the engine does not know.
     """
 
     definition: QueueDefinition
@@ -52,19 +56,21 @@ class QueueDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to send. `group` is needed on a FIFO queue and refused on another; so is `deduplication`."""
+    """A message to send. `group` is required on a FIFO queue and invalid on a standard one; `deduplication`
+    is invalid on a standard one.
+    """
 
     body: str
     group: str | None = None
     deduplication: str | None = None
-    # Standard queues only; None leaves it to the queue.
+    # Standard queues only; None uses the queue's delay.
     delay_s: int | None = None
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """`sequence` orders the messages of a FIFO queue. A duplicate within the window has the id of the
-    first.
+    """A sent message. `sequence` orders the messages of a FIFO queue. A duplicate within the deduplication
+    window has the id of the first message.
     """
 
     id: str
@@ -72,8 +78,8 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
-    """A message received: nobody else sees it until it is deleted, released, or its visibility time is
-    over.
+    """A received message: no other consumer receives it until it is deleted, released, or its visibility
+    timeout ends.
     """
 
     id: str
@@ -85,20 +91,20 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     deduplication: str | None = None
     sequence: int | None = None
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
-    # Of a dead letter: the queue it could not be done in, where the engine knows.
+    # For a dead letter: the queue where processing failed, if the engine knows it.
     died_in: str | None = None
 
 
 class CreateQueue(Operation[None], frozen=True):
-    """Makes the queue; one that is there with the same definition is left alone, with another it is
-    refused.
+    """Create the queue. An existing queue with the same definition is unchanged; a different definition is an
+    error.
     """
 
     definition: QueueDefinition
 
 
 class UpdateQueue(Operation[None], frozen=True):
-    """Another definition for a queue that is there. Whether it is FIFO cannot be changed."""
+    """Replace the definition of an existing queue. A queue cannot change between standard and FIFO."""
 
     definition: QueueDefinition
 
@@ -120,8 +126,8 @@ class DescribeQueue(Operation[QueueDescription], frozen=True):
 
 
 class SendMessages(Operation[tuple[Sent, ...]], frozen=True):
-    """Up to ten, in this order. Embedded, all or none; at SQS each on its own, and `SendIncomplete` says
-    which.
+    """Send up to ten messages, in this order. Embedded, all or none are sent; SQS sends each separately, and
+    `SendIncomplete` lists the failures.
     """
 
     queue: str
@@ -129,7 +135,9 @@ class SendMessages(Operation[tuple[Sent, ...]], frozen=True):
 
 
 class ReceiveMessages(Operation[tuple[Incoming, ...]], frozen=True):
-    """Up to ten. Waits up to `wait_s` for the first. On a FIFO queue, messages of one group come in order."""
+    """Receive up to ten messages, waiting up to `wait_s` for the first. A FIFO queue delivers the messages of
+    a group in order.
+    """
 
     queue: str
     count: int = 1
@@ -138,8 +146,8 @@ class ReceiveMessages(Operation[tuple[Incoming, ...]], frozen=True):
 
 
 class DeleteMessages(Operation[None], frozen=True):
-    """Done with them. A receipt that another receive has replaced raises `ReceiptLost`; the others are
-    deleted.
+    """Delete processed messages. A receipt that a later receive has replaced raises `ReceiptLost`; the others
+    are deleted.
     """
 
     queue: str
@@ -147,7 +155,9 @@ class DeleteMessages(Operation[None], frozen=True):
 
 
 class ChangeVisibility(Operation[None], frozen=True):
-    """So many seconds from now, whatever was before: more to go on working, 0 to give it back."""
+    """Set the visibility timeout to this many seconds from now: more to continue the work, 0 to release the
+    message.
+    """
 
     queue: str
     receipts: tuple[str, ...]
@@ -155,9 +165,9 @@ class ChangeVisibility(Operation[None], frozen=True):
 
 
 class Redrive(Operation[int], frozen=True):
-    """Moves messages of a dead-letter queue back, oldest first, and gives how many.
+    """Move messages of a dead-letter queue back, oldest first, and return how many.
 
-    They keep body, group, deduplication id and attributes, and begin to be counted anew.
+    They keep body, group, deduplication id and attributes; their receive count restarts.
     """
 
     source: str
@@ -166,7 +176,7 @@ class Redrive(Operation[int], frozen=True):
 
 
 class Browse(Operation[tuple[Incoming, ...]], frozen=True):
-    """The oldest messages, without receiving them where the engine can; their receipts are empty."""
+    """Return the oldest messages, without receiving them where the engine can. Their receipts are empty."""
 
     queue: str
     count: int = 10

@@ -1,4 +1,4 @@
-"""The operations of a SQL store, as frozen values: one statement each, with its parameters apart from its
+"""The operations of a SQL store, as frozen values: one statement each, with its parameters separate from its
 text.
 """
 
@@ -11,11 +11,10 @@ import msgspec
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """One statement of PostgreSQL. `parameters` fill its `%(name)s`; nothing of a caller's is ever in the
-    text.
+    """One PostgreSQL statement. `parameters` fill its `%(name)s`; the text never contains caller input.
 
-    What the engine may do with it when a connection is lost follows from the rest: a read is asked again; a
-    write is only where it says that a repeat changes nothing more (`repeatable`).
+    The engine's reaction to a lost connection follows from the other fields: it retries a read; it retries a
+    write only if the statement declares that repeating it has no further effect (`repeatable`).
     """
 
     text: str
@@ -23,15 +22,15 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = ""
     writes: bool = False
     repeatable: bool = False
-    # May be answered by the reader endpoint, which lags behind the writer.
+    # The reader endpoint, which lags behind the writer, may run the statement.
     on_reader: bool = False
-    # How many rows it must touch; another number undoes the transaction and raises `ConditionFailed`.
+    # The exact number of affected rows; any other number rolls back and raises `ConditionFailed`.
     expected: int | None = None
     pattern: str | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows as they came, by column; `count` is how many were given or changed."""
+    """The returned rows, by column. `count` is the number of rows returned or changed."""
 
     rows: tuple[dict[str, Any], ...] = ()
     count: int = 0

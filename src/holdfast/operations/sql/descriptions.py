@@ -1,4 +1,4 @@
-"""What a SQL store tells of itself: how far a schema is, and what a statement would give."""
+"""Descriptions that a SQL store returns: the migration state of a schema, and the columns of a statement."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class SchemaState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a schema is. `pending` are the revisions that it lacks, oldest first, each with what it is
-    for.
+    """The migration state of a schema. `pending` lists the missing revisions, oldest first, each with its
+    purpose.
     """
 
     schema: str
@@ -17,10 +17,10 @@ class SchemaState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """A column that a statement gives, as the server tells it without running the statement.
+    """A result column of a statement, as the server describes it without running the statement.
 
-    `type` is PostgreSQL's short name, as `timestamptz`; `is_nullable` is None where it is no plain column of
-    a table.
+    `type` is PostgreSQL's short name, such as `timestamptz`; `is_nullable` is None if it is not a plain
+    column of a table.
     """
 
     name: str

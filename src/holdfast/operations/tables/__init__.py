@@ -1,6 +1,6 @@
 """The operations of a tables store: DynamoDB's own, as frozen values, one file per operation.
 
-Names are Python's here (`table`, `consistent`); AWS's casing lives only in `holdfast.wire`.
+Names follow Python here (`table`, `consistent`); only `holdfast.wire` uses AWS's casing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BatchGetItem: up to a hundred items by their keys, from several tables."""
+"""BatchGetItem: read up to a hundred items by their keys, from several tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from holdfast.operations.values import Item
 
 
 class KeysOfTable(msgspec.Struct, frozen=True):
-    """The keys wanted of one table. `wording` is the projection as a caller of the wire wrote it."""
+    """The keys to read from one table. `wording` is the projection as the client wrote it in the wire
+    request.
+    """
 
     table: str
     keys: tuple[Item, ...]
@@ -23,7 +25,7 @@ class KeysOfTable(msgspec.Struct, frozen=True):
 
 
 class BatchGetItemResult(msgspec.Struct, frozen=True):
-    """`unprocessed` has the place of each request not answered and the keys left: ask again for these."""
+    """The items read. `unprocessed` holds each request with keys that were not read: retry these."""
 
     items: dict[str, list[Item]]
     unprocessed: tuple[KeysOfTable, ...] = ()

@@ -1,4 +1,4 @@
-"""BatchWriteItem: up to 25 puts and deletes without conditions. Each stands alone; together they save
+"""BatchWriteItem: up to 25 puts and deletes without conditions. Each is independent; batching saves round
 trips.
 """
 

@@ -1,4 +1,4 @@
-"""What an operation consumed, in DynamoDB's capacity units."""
+"""The capacity units that an operation consumed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Units(msgspec.Struct, frozen=True):
 
 
 class ConsumedCapacity(msgspec.Struct, frozen=True):
-    """Units of one table and of each index touched.
+    """The units consumed on one table and on each of its indexes.
 
-    `transactional` operations report reads and writes apart, as the service does.
+    `transactional` operations report reads and writes separately, as DynamoDB does.
     """
 
     table: str

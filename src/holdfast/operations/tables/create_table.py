@@ -1,4 +1,4 @@
-"""CreateTable: a table declared."""
+"""CreateTable: create a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteItem: the item of a key removed; an absent one is no error."""
+"""DeleteItem: delete the item with a key; an absent item is not an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteTable: a table and its items gone."""
+"""DeleteTable: delete a table and its items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeLimits: the capacity quotas of an account."""
+"""DescribeLimits: return the capacity quotas of an account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeTable: a table as it stands."""
+"""DescribeTable: return the current description of a table."""
 
 from __future__ import annotations
 

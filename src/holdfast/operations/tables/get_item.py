@@ -1,4 +1,4 @@
-"""GetItem: one item by its key."""
+"""GetItem: read one item by its key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class GetItemResult(msgspec.Struct, frozen=True):
 
 
 class GetItem(ItemOperation[GetItemResult], frozen=True):
-    """`hide_expired` is ours: an item whose lifetime is over but not yet reaped reads as absent."""
+    """Read one item. `hide_expired`, an addition to DynamoDB, treats an expired item not yet deleted as
+    absent.
+    """
 
     table: str
     key: Item

@@ -1,4 +1,4 @@
-"""ListTables: the names of the tables, in order, a page at a time."""
+"""ListTables: list table names in order, one page at a time."""
 
 from __future__ import annotations
 

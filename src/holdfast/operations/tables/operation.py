@@ -1,4 +1,4 @@
-"""What every operation is: a frozen value that says which result it gives."""
+"""The base of every operation: a frozen value whose type names its result type."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CapacityDetail: TypeAlias = Literal["NONE", "TOTAL", "INDEXES"]
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
-    """One thing to do on a tables store. `pattern` is the id of the access pattern that made it."""
+    """One operation on a tables store. `pattern` is the id of the access pattern that built it."""
 
     pattern: str | None = None
 
 
 class ItemOperation(Operation[R_co], frozen=True, kw_only=True):
-    """An operation on items: it can be asked what it consumed."""
+    """An operation on items, which can report the capacity it consumed."""
 
     capacity: CapacityDetail = "NONE"

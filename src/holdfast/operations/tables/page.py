@@ -1,4 +1,4 @@
-"""What Query and Scan share: what is selected of each item, and a page of items."""
+"""The types that Query and Scan share: the selected attributes, and a page of items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Select: TypeAlias = Literal["ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES", "SPECI
 
 
 class PageResult(msgspec.Struct, frozen=True):
-    """`items` is None for a count. `last_key` is where the next page starts, None at the end."""
+    """One page. `items` is None for a count. `last_key` is the start of the next page, None at the end."""
 
     items: list[Item] | None
     count: int

@@ -1,4 +1,4 @@
-"""PutItem: an item put whole in the place of its key."""
+"""PutItem: write a whole item, replacing any item with the same key."""
 
 from __future__ import annotations
 

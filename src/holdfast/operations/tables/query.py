@@ -1,4 +1,4 @@
-"""Query: the items of one partition, in the order of their sort key, a page at a time."""
+"""Query: read the items of one partition, in sort key order, one page at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continuous and on-demand backups, and the restores from them."""
+"""Continuous backups, on-demand backups, and restores from both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ BackupTypeFilter: TypeAlias = Literal["USER", "SYSTEM", "AWS_BACKUP", "ALL"]
 
 
 class ContinuousBackups(msgspec.Struct, frozen=True):
-    """`earliest` and `latest` are the bounds of what can be restored, None while recovery is off."""
+    """The state of point-in-time recovery. `earliest` and `latest` bound the restorable times; None while it
+    is off.
+    """
 
     enabled: bool
     recovery_days: int | None = None
@@ -34,7 +36,7 @@ class UpdateContinuousBackups(Operation[ContinuousBackups], frozen=True):
 
 
 class RestoreOverrides(msgspec.Struct, frozen=True):
-    """What the restored table shall have instead of its source's. None means: as the source."""
+    """Settings of the restored table that replace those of its source. None keeps the source's setting."""
 
     billing_mode: BillingMode | None = None
     throughput: Throughput | None = None
@@ -43,7 +45,7 @@ class RestoreOverrides(msgspec.Struct, frozen=True):
 
 
 class RestoreTableToPointInTime(Operation[TableDescription], frozen=True):
-    """`at` is the moment to restore to, None for the latest possible."""
+    """Restore a table to the time `at`, or to the latest possible time if None."""
 
     source: str
     target: str
@@ -52,7 +54,7 @@ class RestoreTableToPointInTime(Operation[TableDescription], frozen=True):
 
 
 class BackupSummary(msgspec.Struct, frozen=True):
-    """`id` is the last part of the backup's ARN."""
+    """One entry of a backup listing. `id` is the last part of the backup's ARN."""
 
     id: str
     name: str
@@ -66,7 +68,7 @@ class BackupSummary(msgspec.Struct, frozen=True):
 
 
 class BackupDescription(msgspec.Struct, frozen=True):
-    """A backup and the table as it was when the backup was taken."""
+    """A backup, and the table as it was when the backup was taken."""
 
     summary: BackupSummary
     source: TableDescription
@@ -79,7 +81,7 @@ class CreateBackup(Operation[BackupSummary], frozen=True):
 
 
 class BackupName(msgspec.Struct, frozen=True):
-    """A backup is named by its table and its id; `spelling` is how the caller named it, if in another way."""
+    """A backup's table and id. `spelling` is the name as the caller wrote it, if different."""
 
     table: str
     id: str
@@ -103,7 +105,7 @@ class ListBackupsResult(msgspec.Struct, frozen=True):
 
 
 class ListBackups(Operation[ListBackupsResult], frozen=True):
-    """`since` is inclusive, `before` exclusive."""
+    """List backups. `since` is inclusive, `before` exclusive."""
 
     table: str | None = None
     limit: int = 100

@@ -1,4 +1,4 @@
-"""Scan: every item of a table or index, a page at a time, whole or in parallel segments."""
+"""Scan: read every item of a table or index, one page at a time, as a whole or in parallel segments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from holdfast.operations.values import Item
 
 
 class Scan(ItemOperation[PageResult], frozen=True):
-    """`segment` of `segments`: each segment is walked on its own, and together they are the whole."""
+    """Read every item, or one `segment` of `segments`. The segments are disjoint and together cover the
+    table.
+    """
 
     table: str
     index: str | None = None

@@ -1,4 +1,4 @@
-"""A table as it is declared and as it is described."""
+"""Table definitions and table descriptions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ StreamView: TypeAlias = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_
 
 
 class KeyAttribute(msgspec.Struct, frozen=True):
-    """An attribute used in a key, with the type the table demands of it."""
+    """A key attribute and the type that the table requires for it."""
 
     name: str
     type: KeyTag
 
 
 class KeySchema(msgspec.Struct, frozen=True):
-    """The names of the partition key and, where there is one, the sort key."""
+    """The names of the partition key and, if there is one, the sort key."""
 
     partition: str
     sort: str | None = None
@@ -38,7 +38,7 @@ class IndexProjection(msgspec.Struct, frozen=True):
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """Provisioned units per second. Zeros are what the service shows of an on-demand table."""
+    """Provisioned units per second. DynamoDB shows zeros for an on-demand table."""
 
     read: int = 0
     write: int = 0
@@ -52,7 +52,7 @@ class IndexDefinition(msgspec.Struct, frozen=True):
 
 
 class TableDefinition(msgspec.Struct, frozen=True):
-    """What CreateTable declares. `attributes` keeps the caller's order."""
+    """The input of CreateTable. `attributes` keeps the caller's order."""
 
     name: str
     attributes: tuple[KeyAttribute, ...]
@@ -70,7 +70,7 @@ class TableDefinition(msgspec.Struct, frozen=True):
 
 
 class IndexState(msgspec.Struct, frozen=True):
-    """How far an index is, and what it holds."""
+    """The build progress and the contents of an index."""
 
     status: TableStatus = "ACTIVE"
     backfilling: bool = False
@@ -79,7 +79,7 @@ class IndexState(msgspec.Struct, frozen=True):
 
 
 class RestoreOrigin(msgspec.Struct, frozen=True):
-    """Where a restored table came from."""
+    """The backup or table that a table was restored from."""
 
     source_table: str
     source_table_id: str
@@ -89,7 +89,7 @@ class RestoreOrigin(msgspec.Struct, frozen=True):
 
 
 class TableDescription(msgspec.Struct, frozen=True):
-    """A table as DescribeTable tells of it. Times are epoch seconds."""
+    """A table as DescribeTable returns it. Times are epoch seconds."""
 
     definition: TableDefinition
     id: str

@@ -1,4 +1,4 @@
-"""ListStreams, DescribeStream, GetShardIterator and GetRecords: the changes of a table, in order.
+"""ListStreams, DescribeStream, GetShardIterator and GetRecords: read the changes of a table, in order.
 
 A stream has one shard: the engine is one serial history, so there is nothing to split.
 """
@@ -19,9 +19,9 @@ EventName: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE"]
 
 
 class StreamName(msgspec.Struct, frozen=True):
-    """A stream is named by its table and the label (a time) of the moment it was switched on.
+    """A stream's table and label (the time when the stream was enabled).
 
-    `spelling` is how the caller named it, if in another way: a refusal names it so.
+    `spelling` is the name as the caller wrote it, if different: errors quote it.
     """
 
     table: str
@@ -44,7 +44,9 @@ class ListStreams(Operation[ListStreamsResult], frozen=True):
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """`ending` is None while the shard is open. Records of a `parent` come before those of its children."""
+    """A shard of a stream. `ending` is None while it is open. Records of a `parent` precede those of its
+    children.
+    """
 
     id: str
     starting: int
@@ -68,7 +70,7 @@ class DescribeStream(Operation[StreamDescription], frozen=True):
 
 
 class ShardIterator(msgspec.Struct, frozen=True):
-    """A place in a shard: records from `position` on. Opaque to callers of the wire."""
+    """A position in a shard: records from `position` on. Opaque to wire clients."""
 
     stream: StreamName
     shard: str
@@ -84,7 +86,7 @@ class GetShardIterator(Operation[ShardIterator], frozen=True):
 
 
 class StreamRecord(msgspec.Struct, frozen=True):
-    """`by_service` marks a deletion done by the store itself because a lifetime was over."""
+    """One change. `by_service` marks a deletion that the store made itself because the item expired."""
 
     sequence_number: int
     event: EventName
@@ -98,7 +100,7 @@ class StreamRecord(msgspec.Struct, frozen=True):
 
 
 class GetRecordsResult(msgspec.Struct, frozen=True):
-    """`next` is None when the shard is closed and was read to its end."""
+    """The records read. `next` is None once a closed shard was read to its end."""
 
     records: tuple[StreamRecord, ...]
     next: ShardIterator | None

@@ -1,4 +1,4 @@
-"""UpdateTimeToLive and DescribeTimeToLive: the attribute that says when an item's life is over."""
+"""UpdateTimeToLive and DescribeTimeToLive: the attribute that holds an item's expiry time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TransactGetItems: up to a hundred items read at one moment."""
+"""TransactGetItems: read up to a hundred items in one consistent snapshot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TransactGet(msgspec.Struct, frozen=True):
 
 
 class TransactGetItemsResult(msgspec.Struct, frozen=True):
-    """One entry per request, None where there is no item."""
+    """The items read: one entry per request, None for an absent item."""
 
     items: tuple[Item | None, ...]
     capacity: tuple[ConsumedCapacity, ...] = ()

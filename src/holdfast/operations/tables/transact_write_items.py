@@ -1,4 +1,4 @@
-"""TransactWriteItems: up to a hundred writes and checks, all or nothing."""
+"""TransactWriteItems: up to a hundred writes and condition checks, all or nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.operations.values import Item
 
 
 class ConditionCheck(msgspec.Struct, frozen=True):
-    """An item that must be as stated for the others to happen."""
+    """A condition on an item that the transaction does not write. If it fails, nothing is written."""
 
     table: str
     key: Item
@@ -33,9 +33,11 @@ class TransactWriteItemsResult(msgspec.Struct, frozen=True):
 
 
 class TransactWriteItems(ItemOperation[TransactWriteItemsResult], frozen=True):
-    """`token` makes a repeat within ten minutes a success without a second effect; `fingerprint` is what the
-    repeat must equal, made from the actions where it is not given: one token with different contents is
-    refused.
+    """Write all actions or none. A repeat with the same `token` within ten minutes succeeds without a second
+    effect.
+
+    `fingerprint` is the content that a repeat must match, derived from the actions if not given: reusing a
+    token with different content is an error.
     """
 
     actions: tuple[TransactWrite, ...]

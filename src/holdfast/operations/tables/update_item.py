@@ -1,4 +1,4 @@
-"""UpdateItem: an item changed in place, or created if its key was absent."""
+"""UpdateItem: change an item in place, or create it if its key is absent."""
 
 from __future__ import annotations
 

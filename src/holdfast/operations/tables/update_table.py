@@ -1,4 +1,4 @@
-"""UpdateTable: what may change on a living table."""
+"""UpdateTable: change the settings of an existing table."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ IndexChange: TypeAlias = CreateIndex | UpdateIndex | DeleteIndex
 
 
 class StreamChange(msgspec.Struct, frozen=True):
-    """A stream switched on with a view, or off with None."""
+    """Enable the stream with a view type, or disable it with None."""
 
     view: StreamView | None
 
 
 class UpdateTable(Operation[TableDescription], frozen=True):
-    """None means: as it is."""
+    """The settings to change. None keeps the current one."""
 
     table: str
     attributes: tuple[KeyAttribute, ...] = ()

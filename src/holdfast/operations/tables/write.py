@@ -1,4 +1,4 @@
-"""What the writes of one item share: what they may return, and their result."""
+"""The types that single-item writes share: their return values and their result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ReturnValues: TypeAlias = Literal["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "
 
 
 class WriteResult(msgspec.Struct, frozen=True):
-    """`attributes` is None where nothing was asked for or there was nothing to return."""
+    """The result of a write. `attributes` is None if none were requested or there were none to return."""
 
     attributes: Item | None = None
     capacity: ConsumedCapacity | None = None

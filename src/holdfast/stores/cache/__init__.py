@@ -1,3 +1,3 @@
-"""The cache: the port, what every engine asks of a request (`checks.py`), and the engines: `memory` (this
-process), `redis`.
+"""The cache: the port, the checks that every engine makes of a request (`checks.py`), and the engines:
+`memory` (this process), `redis`.
 """

@@ -1,4 +1,4 @@
-"""What every engine asks of a request, so that what works on one works on the others."""
+"""Checks that every engine makes of a request: a request valid on one engine is valid on the others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.operations.cache import (
     PutValue,
 )
 
-# What a counter holds in every engine, doubles of Redis's scripts included.
+# The largest count that every engine can hold, including the doubles of Redis's scripts.
 COUNT_MAX: Final = 2**53
 
 
 def check(operation: Operation[object]) -> None:
-    """Refuses what no engine can do. Keys and values are not told: an id of a session is one, a token the
-    other.
+    """Raise for an operation that no engine can run. Errors never show keys or values: they may be session
+    ids or tokens.
     """
     if isinstance(operation, Ping):
         return

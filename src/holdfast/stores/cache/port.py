@@ -1,8 +1,8 @@
-"""The port of a cache: it runs operations, whichever engine is behind it.
+"""The port of a cache: it runs operations, whichever engine implements it.
 
-What every engine promises: a value is given back as it was put or not at all; it is not given back after its
-lifetime, which goes by the clock of whoever asks; a condition is judged and acted on in one step. What none
-promises: that a value is still there.
+Every engine promises: it returns a value as it was put or not at all; it never returns a value after its
+lifetime, which the caller's clock decides; it checks a condition and acts on it in one atomic step. No engine
+promises that a value is still there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ R = TypeVar("R")
 
 class Cache(Protocol):
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation. Whatever it raises is a `HoldfastError`; a cache that does not answer is
-        `CacheUnavailable`.
+        """Run one operation. Every error it raises is a `HoldfastError`; `CacheUnavailable` if the cache does
+        not respond.
         """
         ...
 

@@ -1,3 +1,3 @@
-"""Objects: the port, what every engine asks of a request (`checks.py`), and the engines: `local` (a folder,
-memory), `s3`.
+"""Objects: the port, the checks that every engine makes of a request (`checks.py`), and the engines: `local`
+(a folder, memory), `s3`.
 """

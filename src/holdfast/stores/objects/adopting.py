@@ -1,6 +1,4 @@
-"""An object is put, or that which is there already is taken in its place: the same for every engine, as two
-operations.
-"""
+"""Put an object or adopt the existing one: the same for every engine, as two operations."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ TURNS: Final = 3
 
 
 async def adopted(run: Callable[[Any], Awaitable[Any]], put: PutObject) -> AdoptedObject:
-    """Of two at once, both are given the bytes of the one that came first."""
+    """Put the object, or return the existing one: two concurrent callers both get the bytes of the first."""
     for _ in range(TURNS):
         try:
             info = await run(msgspec.structs.replace(put, create_only=True))
@@ -27,7 +25,7 @@ async def adopted(run: Callable[[Any], Awaitable[Any]], put: PutObject) -> Adopt
             there = await run(GetObject(put.bucket, put.key, pattern=put.pattern))
             return AdoptedObject(info=there.info, body=there.body, is_adopted=True)
         except NotFound:
-            # Deleted in between.
+            # The object was deleted between the two operations.
             continue
     raise RetryLater(
         f"{put.key} in {put.bucket} was there when it was to be put and gone when it was to be read, {TURNS} "

@@ -1,7 +1,7 @@
-"""What every engine asks of a request, so that what works on one works on the others.
+"""Checks that every engine makes of a request: a request valid on one engine is valid on the others.
 
-The limits are S3's; the keys it takes and others would not (steps that are empty, `.` or `..`) are refused
-here too.
+The limits are S3's. Keys that S3 takes and other engines would not (with a part that is empty, `.` or `..`)
+are refused here too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.operations.objects import (
 KEY_BYTES_MAX: Final = 1024
 METADATA_BYTES_MAX: Final = 2048
 PAGE_MAX: Final = 1000
-# Of one request to S3; larger ones go there in parts.
+# The limit of one request to S3; larger objects are sent in parts.
 BODY_BYTES_MAX: Final = 5 * 1024**3
 DIGEST: Final = "sha256"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -34,7 +34,7 @@ _HEADER_TEXT: Final = re.compile(r"[\x20-\x7e]*")
 
 
 def check(operation: Operation[object]) -> None:
-    """Refuses what no engine can do."""
+    """Raise for an operation that no engine can run."""
     if isinstance(operation, CreateBucket):
         check_definition(operation.definition)
         return

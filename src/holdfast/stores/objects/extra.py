@@ -1,4 +1,4 @@
-"""Whether what the engines need is installed; the extra `objects` brings it."""
+"""A check that the engines' dependencies are installed; the extra `objects` brings them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port of an objects store: it runs operations, whichever engine is behind it."""
+"""The port of an objects store: it runs operations, whichever engine implements it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 class Objects(Protocol):
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation. Whatever it raises is a `HoldfastError`."""
+        """Run one operation. Every error it raises is a `HoldfastError`."""
         ...
 
     def close(self) -> None: ...

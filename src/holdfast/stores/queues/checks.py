@@ -1,7 +1,7 @@
-"""What can be said of a request without looking at a queue: names, sizes, characters, bounds. SQS's rules.
+"""Checks of a request that need no queue: names, sizes, characters and bounds, by SQS's rules.
 
 Both engines call `check` before anything else, and `check_messages` once they know whether the queue is FIFO,
-so that the same request is refused with the same words wherever it goes. Pure.
+so that both refuse the same request with the same text. Pure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOKEN: Final = re.compile(rf"[\x21-\x7e]{{1,{MESSAGE_TOKEN_CHARS_MAX}}}")
 ATTRIBUTE_NAME: Final = re.compile(
     rf"(?!\.|(?i:aws\.|amazon\.))(?!.*\.\.)[A-Za-z0-9_.-]{{1,{MESSAGE_ATTRIBUTE_NAME_CHARS_MAX}}}(?<!\.)"
 )
-# What XML cannot carry, SQS refuses.
+# SQS refuses characters that XML cannot carry.
 UNPRINTABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -47,14 +47,16 @@ def check(operation: Operation[Any]) -> None:
 
 
 def canonical(definition: QueueDefinition) -> QueueDefinition:
-    """As it is compared: how many receives there may be means nothing without a place for the dead."""
+    """Return the definition as engines compare it: the receive limit means nothing without a dead-letter
+    queue.
+    """
     if definition.dead_letters is not None:
         return definition
     return msgspec.structs.replace(definition, receives_max=QueueDefinition(name="any").receives_max)
 
 
 def check_messages(messages: Sequence[Outgoing], definition: QueueDefinition) -> None:
-    """What depends on the kind of queue."""
+    """Raise for messages that this kind of queue (FIFO or standard) refuses."""
     for message in messages:
         if definition.fifo:
             _check_fifo(message, definition)
@@ -141,7 +143,7 @@ def _send(operation: ops.SendMessages) -> None:
 
 
 def message_bytes(message: Outgoing) -> int:
-    """As SQS counts: the body, and of each attribute its name, its type and its value."""
+    """Return the size as SQS counts it: the body, and the name, type and value of each attribute."""
     attributes = sum(
         len(name) + len("String") + len(value.encode()) for name, value in message.attributes.items()
     )

@@ -1,4 +1,4 @@
-"""Whether what the engine needs is installed; the extra `sql` brings it."""
+"""A check that the engine's dependencies are installed; the extra `sql` brings them."""
 
 from __future__ import annotations
 

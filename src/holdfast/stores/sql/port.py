@@ -1,5 +1,5 @@
-"""The port of a SQL store: it runs statements, alone or several in one transaction, and hears what is
-announced.
+"""The port of a SQL store: it runs statements, alone or several in one transaction, and receives
+notifications.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from holdfast.operations.sql.descriptions import ResultColumn, SchemaState
 
 
 class SqlTransaction(Protocol):
-    """Statements of one transaction: committed when its context is left, undone if that is by an error."""
+    """The statements of one transaction: committed when its context exits, rolled back if it exits with an
+    error.
+    """
 
     async def run(self, statement: Statement) -> Answer: ...
 
 
 class SqlNotices(Protocol):
-    """What is announced on one channel (LISTEN). A notice may be lost with a connection: keep a poll beside
-    it.
-    """
+    """The notifications on one channel (LISTEN). A lost connection may lose some: poll in addition."""
 
     async def wait(self, timeout_s: float) -> str | None:
-        """The payload of the next notice, or None when the time is over."""
+        """Return the payload of the next notification, or None when the time is over."""
         ...
 
 
 class Sql(Protocol):
     async def run(self, operation: Statement) -> Answer:
-        """Do one statement. Whatever it raises is a `HoldfastError`."""
+        """Run one statement. Every error it raises is a `HoldfastError`."""
         ...
 
     async def run_all(self, statements: Sequence[Statement]) -> list[Answer]:
-        """All or nothing, in this order."""
+        """Run the statements in this order, in one transaction."""
         ...
 
     def transaction(self) -> AbstractAsyncContextManager[SqlTransaction]: ...
@@ -49,20 +49,20 @@ class Sql(Protocol):
         dry_run: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> list[str]:
-        """Brings a schema to the newest of its migrations; gives what was done, or with `dry_run` the SQL of
-        it.
+        """Migrate a schema to its newest revision. Return the revisions that were run, or with `dry_run`
+        their SQL.
 
-        `progress` is told which revision is done, how many are, and how many there will be, on a thread of
-        the engine's.
+        The engine calls `progress`, on one of its threads, with the revision just done, the number done and
+        the total.
         """
         ...
 
     async def state(self, schema: str, migrations: str) -> SchemaState:
-        """How far a schema is: nothing is changed, and a role that may only read may ask."""
+        """Return how far a schema is migrated. Changes nothing; a role that may only read can call it."""
         ...
 
     async def describe(self, statement: Statement) -> tuple[ResultColumn, ...]:
-        """What a statement would give, asked of the server without running it."""
+        """Return the columns that a statement would return. The server prepares it without running it."""
         ...
 
     def close(self) -> None: ...

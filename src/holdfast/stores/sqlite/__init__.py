@@ -1,22 +1,23 @@
-"""The SQLite floor: one file, one committer, shared by the embedded stores that stand on it.
+"""The SQLite layer that the embedded stores share: one file, one committer.
 
-A store above opens a `Database` with its `Schema`, reads through it, and submits units of work that share
-fsynced transactions. This floor knows nothing of what the rows mean.
+A store opens a `Database` with its `Schema`, reads through it, and submits units of work that share
+fsynced transactions. This layer does not know what the rows mean.
 
-    database.py     opens and closes; the face the stores see
-    connections.py  how a connection is opened and tuned
-    schema.py       whose file it is, which version, and how it is migrated
-    readers.py      connections to read with, one for each thread
+    database.py     opens and closes a database; the interface that the stores use
+    connections.py  opens and tunes connections
+    schema.py       checks the file's owner and version, and migrates it
+    readers.py      reading connections, one per thread
     committer.py    group commit: many units of work, one transaction, one fsync
     batch.py        one such transaction
-    receipts.py     what a submitter waits on, from a thread or from an event loop
-    turn.py         the fair turn between processes
-    checkpoints.py  when the write-ahead log goes back into the file
+    receipts.py     the result that a submitter waits for, in a thread or in an event loop
+    turn.py         fair access to the write lock between processes
+    checkpoints.py  moves the write-ahead log into the file
+    log_damage.py   detects a damaged write-ahead log
     leases.py       background work in one process at a time
-    failures.py     every error of the driver, as one of ours
-    forks.py        what a forked child must not touch
+    failures.py     maps the driver's errors to Holdfast's
+    forks.py        protects connections and locks from a forked child
 
-A database in memory has the same face, with `shared_reader.py` and `inline_committer.py` behind it.
+A database in memory has the same interface, implemented by `shared_reader.py` and `inline_committer.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""One transaction of the committer: units of work, each in a savepoint of its own, and what follows a commit.
+"""One transaction of the committer: units of work, each in its own savepoint, and the callbacks of the
+commit.
 
-A unit that raises is undone alone. What a unit asked for `after_commit` is forgotten with it.
+A unit that raises is rolled back alone, and its `after_commit` callbacks are dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ log = logging.getLogger(__name__)
 
 
 class Batch:
-    """`shared` is for the store above: what the units of one transaction keep for each other."""
+    """One transaction. `shared` belongs to the store: it holds state that the units of the transaction
+    share.
+    """
 
     __slots__ = ("_callbacks", "_connection", "_last_words", "_path", "receipts", "shared")
 
@@ -41,7 +44,9 @@ class Batch:
         self._connection.execute("COMMIT")
 
     def run(self, work: Work[T], receipt: Receipt[T], *, savepoint: bool) -> None:
-        """Raises only when the whole transaction must be given up, and the neighbours with it."""
+        """Run one unit of work. Raise only if the whole transaction, with its other units, must be rolled
+        back.
+        """
         self.receipts.append(receipt)
         if savepoint:
             self._run_in_savepoint(work, receipt)
@@ -65,8 +70,8 @@ class Batch:
         self._connection.execute("RELEASE unit")
 
     def _run_bare(self, work: Work[T], receipt: Receipt[T]) -> None:
-        """For a unit that refuses before it writes: then there is nothing to undo, and no savepoint to pay
-        for.
+        """Run a unit that raises only before its first write. Nothing has to be undone, so it needs no
+        savepoint.
         """
         changes_before = self._connection.total_changes()
         try:
@@ -77,14 +82,18 @@ class Batch:
             receipt.keep(None, mapped(_without_this_frame(error), self._path))
 
     def before_commit(self, callback: Callable[[], None]) -> None:
-        """To be called inside the transaction, after its last unit. If it raises, nothing is kept."""
+        """Call `callback` inside the transaction, after its last unit. If it raises, the transaction is
+        rolled back.
+        """
         self._last_words.append(callback)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
 
     def roll_back(self, error: BaseException) -> None:
-        """Nothing is kept, refusals neither: they were decided on rows that will not be there."""
+        """Roll back and fail every unit, refused ones too: a refusal was based on rows that no longer
+        exist.
+        """
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -98,12 +107,12 @@ class Batch:
             try:
                 callback()
             except Exception:
-                # The commit stands: whoever submitted must hear of that, not of this.
+                # The commit succeeded, and that is what the submitter must see.
                 log.exception("what was to follow a commit of %s failed", self._path)
 
 
 def _without_this_frame(error: BaseException) -> BaseException:
-    """The error would otherwise keep the receipt alive that keeps the error."""
+    """Return the error without this frame, which would create a cycle between the error and its receipt."""
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
     return error

@@ -1,11 +1,11 @@
-"""When the write-ahead log goes back into the file: after a commit is acknowledged and outside the turn.
+"""Checkpoints: move the write-ahead log into the file after a commit is acknowledged, outside the turn.
 
-SQLite would do it inside COMMIT, where submitters and other processes wait. The committer calls `run_if_due`
-between transactions instead, and `empty` when it has had nothing to do for a moment.
+SQLite would checkpoint inside COMMIT, where submitters and other processes wait. Instead the committer calls
+`run_if_due` between transactions, and `empty` when it has been idle for a moment.
 
-A log that was put into the file still holds the former pages, and on them what was deleted since. Emptying
-cuts it to nothing. So what is deleted is in no file a moment after the last write, and soon even if the
-writes never pause.
+After a checkpoint the log still holds the old pages, with rows that were deleted since. `empty` truncates it.
+Deleted data is therefore in no file a moment after the last write, or after `log_s_max` if writes never
+pause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.core.errors import StoreBusy
 from holdfast.stores.sqlite.connections import Tuning
 from holdfast.stores.sqlite.turn import Turn
 
-# A log this many times over its size is held open by readers that overlap without a pause: make one.
+# Overlapping readers keep the log from restarting. Past this multiple of its size, make readers wait.
 OVERGROWN = 8
 READERS_WAIT_MS = 50
 
@@ -33,17 +33,19 @@ class Checkpoints:
         self._every, self._busy_ms = tuning.checkpoint_pages, tuning.busy_ms_max
         self._pages, self._due_at = 0, tuning.checkpoint_pages
         self._quiet_s, self._log_s_max = tuning.log_quiet_s, tuning.log_s_max
-        # A process that was killed may have left a log.
+        # A killed process may have left a log.
         self._holds_since: float | None = perf_counter()
         connection.set_wal_hook(self._note_pages)
 
     @property
     def quiet_s(self) -> float | None:
-        """How long to wait for a write before `empty`; None while the log holds nothing of ours."""
+        """Return how many seconds to wait for a write before calling `empty`; None while the log is empty."""
         return None if self._holds_since is None else self._quiet_s
 
     def empty(self) -> None:
-        """Where readers or another writer are in the way, it is tried again after the next quiet."""
+        """Checkpoint and truncate the log. If readers or another writer block it, the next quiet period
+        retries.
+        """
         self._do(self._make_readers_wait)
 
     def run_if_due(self) -> None:
@@ -53,7 +55,7 @@ class Checkpoints:
             return
         if self._pages < self._due_at:
             return
-        # If readers keep the log from starting over, it is tried again only when it has grown by as much.
+        # If readers keep the log from restarting, retry only after it has grown by the same amount again.
         self._due_at = self._pages + self._every
         self._do(self._passively if self._pages < OVERGROWN * self._every else self._make_readers_wait)
 
@@ -63,7 +65,7 @@ class Checkpoints:
         except (apsw.BusyError, StoreBusy):
             log.debug("the checkpoint of %s waits for readers", self._path)
         except Exception:
-            # What was acknowledged is safe in the log. A later commit tries again.
+            # Acknowledged writes are safe in the log. A later commit retries the checkpoint.
             self._holds_since = None
             log.exception("the checkpoint of %s failed", self._path)
 

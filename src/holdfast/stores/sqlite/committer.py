@@ -1,9 +1,9 @@
-"""Group commit: whatever is waiting goes into one transaction, which costs one fsync for all of it.
+"""Group commit: all waiting units of work share one transaction and its one fsync.
 
     submit → queue → [gather → turn → BEGIN → units → COMMIT] → callbacks → receipts → checkpoint
 
-`GroupCommitter` owns the writing connection of a file and one thread. `inline_committer.py` keeps the same
-promise for a database in memory.
+`GroupCommitter` owns the writing connection of a file and one thread. `inline_committer.py` gives the same
+guarantees for a database in memory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from holdfast.stores.sqlite.receipts import Receipt, announce
 from holdfast.stores.sqlite.schema import check_version
 from holdfast.stores.sqlite.turn import Turn
 
-# After a commit its submitters usually come back with their next write. The committer waits for them as long
-# as they keep coming; a lone writer is never waited for.
+# After a commit its submitters usually submit their next write. The committer waits while more writes keep
+# arriving; it never waits for a single writer.
 GATHER_QUIET_S = 0.0004
 GATHER_S_MAX = 0.005
 NEVER = sys.maxsize
@@ -40,26 +40,26 @@ T = TypeVar("T")
 class Committer(Protocol):
     @property
     def commits(self) -> int:
-        """How many transactions were committed: units per commit is what group commit saves."""
+        """Return the number of committed transactions. Units per commit shows what group commit saves."""
         ...
 
     def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
-        """Accepts a unit of work; its receipt is settled once the transaction it went into is on the disk."""
+        """Queue a unit of work. Its receipt completes once its transaction is on disk."""
         ...
 
     def batch(self) -> Batch:
-        """For a unit of work: the transaction it is part of."""
+        """Return the transaction of the unit of work that is running."""
         ...
 
     def close(self) -> None:
-        """Finishes what was accepted and refuses what comes later."""
+        """Finish the accepted work and refuse new work."""
         ...
 
     def after_fork_in_child(self) -> None: ...
 
 
 def file_identity(path: str) -> tuple[int, int]:
-    """What stays the same for as long as a path leads to the same file."""
+    """Return the device and inode of a file, which change if the file at this path is replaced."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 
@@ -123,7 +123,9 @@ class GroupCommitter:
             self._refuse_the_rest()
 
     def _gather(self) -> bool:
-        """Waits until a transaction is worth its fsync. False once closed, with nothing left to do."""
+        """Wait until there is enough work for a transaction. Return False once closed with nothing left to
+        do.
+        """
         while not self._queue:
             if self._refusal:
                 return False
@@ -139,7 +141,7 @@ class GroupCommitter:
 
     def _sleep_until_queued(self, wanted: int, timeout_s: float) -> None:
         # A submitter appends and then looks at `_wanted`; this side sets `_wanted` and then looks at the
-        # queue. One of the two always notices, so a submitter rings only when somebody waits for it.
+        # queue. One of the two always notices, so a submitter rings only when the committer waits.
         self._bell.acquire(blocking=False)
         self._wanted = wanted
         if len(self._queue) < wanted and not self._refusal:
@@ -151,7 +153,7 @@ class GroupCommitter:
             try:
                 self._bell.release()
             except RuntimeError:
-                # Another submitter rang in the same moment.
+                # Another submitter rang at the same moment.
                 return
 
     def _commit_once(self) -> None:
@@ -174,7 +176,7 @@ class GroupCommitter:
         check_version(self._connection, self._version, self._path)
         self._check_still_there()
         deadline = perf_counter() + self._turn_s_max
-        # What is submitted while the units run still goes along.
+        # Work that is submitted while the units run still joins this transaction.
         while self._queue and len(batch.receipts) < self._units_max:
             work, receipt, savepoint = self._queue.popleft()
             batch.run(work, receipt, savepoint=savepoint)
@@ -183,7 +185,7 @@ class GroupCommitter:
         batch.commit()
 
     def _check_still_there(self) -> None:
-        """A file that was deleted or replaced under us still takes writes, and they would be lost with it."""
+        """Raise if the file was deleted or replaced: it would still accept writes, and they would be lost."""
         try:
             found = file_identity(self._path)
         except OSError:
@@ -197,7 +199,8 @@ class GroupCommitter:
 
     def _give_up(self, batch: Batch, error: BaseException) -> None:
         if not batch.receipts:
-            # There was no turn or no transaction: those who wait have waited as long as we are willing to.
+            # No turn or no transaction could be had: the queued submitters have waited the maximum time, so
+            # fail them.
             batch.receipts.extend(self._taken_from_queue())
         batch.roll_back(error)
 
@@ -205,7 +208,7 @@ class GroupCommitter:
         return [self._queue.popleft()[1] for _ in range(len(self._queue))]
 
     def _refuse_the_rest(self) -> None:
-        """Nothing is left after `close`; something may be if this thread died of a mistake of ours."""
+        """Refuse queued work. The queue is empty after `close`, but not if a bug ended this thread."""
         with self._gate:
             self._refusal = self._refusal or f"The committer of {self._path} stopped: please report this."
             left = self._taken_from_queue() + (self._batch.receipts if self._batch else [])

@@ -1,4 +1,4 @@
-"""How a connection is opened and tuned. The database asks here for its one writer and for each reader."""
+"""Connections: opened and tuned here, one writer per database and one reader per thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAL_BYTES_KEPT = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What may be chosen for a file. The defaults are durable; only a test has a reason for less."""
+    """The tuning options of a file. The defaults are durable; only a test has a reason for less."""
 
     page_bytes: int = 8192
     reader_cache_kib: int = 2048
@@ -26,7 +26,7 @@ class Tuning:
     synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"
     busy_ms_max: int = 5000
     checkpoint_pages: int = 1000
-    # The log keeps what was deleted until it is emptied: after so long without a write, and after so long in
+    # The log keeps deleted data until it is truncated: after `log_quiet_s` without a write, or `log_s_max` in
     # any case.
     log_quiet_s: float = 1.0
     log_s_max: float = 60.0
@@ -46,12 +46,14 @@ def require_sqlite(version: str) -> None:
 
 
 def open_writer(path: str, tuning: Tuning) -> apsw.Connection:
-    """Not yet in WAL mode: a file that proves to be foreign must stay as it was (see `use_wal`)."""
+    """Open the writing connection, not yet in WAL mode: a foreign file must stay unchanged (see
+    `use_wal`).
+    """
     connection = _connect(path, tuning)
     connection.pragma("page_size", tuning.page_bytes)
     connection.pragma("cache_size", -tuning.writer_cache_kib)
     connection.pragma("secure_delete", tuning.secure_delete)
-    # Savepoints keep the former pages of each unit: in memory, rather than in a temporary file.
+    # Savepoints keep the old pages of each unit. Keep them in memory rather than in a temporary file.
     connection.pragma("temp_store", "memory")
     return connection
 
@@ -60,7 +62,7 @@ def use_wal(connection: apsw.Connection, tuning: Tuning) -> None:
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", tuning.synchronous)
     connection.pragma("journal_size_limit", WAL_BYTES_KEPT)
-    # The committer checkpoints between transactions, where nobody waits for an answer.
+    # The committer checkpoints between transactions, when no submitter is waiting.
     connection.wal_autocheckpoint(0)
 
 
@@ -74,8 +76,8 @@ def open_reader(path: str, tuning: Tuning) -> apsw.Connection:
 
 
 def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:
-    """The last connection to close puts the log into the file and deletes it. One that only looks must
-    not.
+    """Set whether closing keeps the log. The last connection to close otherwise checkpoints the log and
+    deletes it, which a connection that only inspects the file must not do.
     """
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep))
 

@@ -1,8 +1,7 @@
-"""A database file, or one in memory: the face of this floor for the stores above.
+"""A database, in a file or in memory: the interface of this layer for the stores.
 
-`Database.open` refuses what it cannot vouch for, before it changes anything: an SQLite that is too old, a
-path that cannot be used, a file that is foreign, damaged or too new. Then it migrates an older file and
-starts the committer.
+`Database.open` first refuses, without changing anything, an SQLite that is too old, an unusable path, and a
+file that is foreign, damaged or too new. Then it migrates an older file and starts the committer.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """Made by `open`. Whatever is not opening, closing or checking may be called from any thread."""
+    """A database, created by `open`. All methods but opening, closing and checking are thread-safe."""
 
     def __init__(
         self, path: str, writer: apsw.Connection, committer: Committer, readers: Readers, turn: Turn | None
@@ -53,7 +52,7 @@ class Database:
         self.path, self.committer = path, committer
         self._writer, self._readers, self._turn = writer, readers, turn
         self._process = os.getpid()
-        # Reads are counted in microseconds: callers go straight to the readers.
+        # Reads take microseconds, so callers use the readers directly.
         self.reader: Callable[[], Reader] = readers.reader
         self.reading: Callable[[], AbstractContextManager[apsw.Connection]] = readers.reading
         self.snapshot: Callable[[], AbstractContextManager[apsw.Connection]] = readers.snapshot
@@ -62,7 +61,7 @@ class Database:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], schema: Schema, tuning: Tuning = DEFAULTS) -> Database:
-        """Opens a file, making it if there is none, or with ":memory:" a database that ends when it is
+        """Open a file, creating it if it does not exist. ":memory:" opens a database that lasts until it is
         closed.
         """
         require_sqlite(apsw.sqlite_lib_version())
@@ -71,42 +70,46 @@ class Database:
         return cls._open_file(os.path.realpath(path), schema, tuning)
 
     def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
-        """Accepts a unit of work: a function of the writing connection, run in a transaction with others.
+        """Queue a unit of work: a function of the writing connection, run in a transaction with other units.
 
-        If it raises, what it wrote is undone and its receipt raises the same. It reads through the connection
-        it is given, and neither begins nor ends a transaction. One that raises only before its first write
-        can do without a `savepoint`: if it breaks that word, the whole transaction is given up.
+        If it raises, its writes are rolled back and its receipt raises the same error. It reads through the
+        connection it is given, and neither begins nor ends a transaction. A unit that raises only before its
+        first write needs no `savepoint`; if it raises later all the same, the whole transaction is rolled
+        back.
         """
         return self.committer.submit(work, savepoint=savepoint)
 
     def write(self, work: Work[T]) -> T:
-        """Submits a unit of work and waits until it is on the disk."""
+        """Submit a unit of work and wait until it is on disk."""
         return self.committer.submit(work).result()
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """For a unit of work: to be called once it is committed, before its submitter hears of it."""
+        """Call `callback` once the running unit of work is committed, before its submitter is notified."""
         self.committer.batch().after_commit(callback)
 
     def batch(self) -> Batch:
-        """For a unit of work: the transaction it is part of."""
+        """Return the transaction of the unit of work that is running."""
         return self.committer.batch()
 
     def check(self) -> list[str]:
-        """What SQLite finds wrong with the file, one line each; reads all of it. For `holdfast doctor`."""
+        """Return the errors that SQLite finds in the file, one line each. Reads the whole file. For `holdfast
+        doctor`.
+        """
         try:
             with self.reading() as connection:
                 found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
         except StoreFileError as error:
-            # Damaged so badly that it cannot even be walked through.
+            # The file is too damaged to be read through.
             return [error.message]
         return [] if found == ["ok"] else found
 
     def compact(self, *, rewrite: bool = True) -> bool:
-        """Empties the write-ahead log into the file; False where readers or writers kept it from it.
+        """Move the write-ahead log into the file and truncate it. Return False if readers or writers
+        prevented it.
 
-        With `rewrite` the file is written anew first, so that nothing is left of what was deleted: SQLite
-        moves rows between pages and leaves copies in the unused part of a page, which `secure_delete` does
-        not reach. Writers wait for that long, in their turn; the disk needs room for the file once more.
+        With `rewrite` the file is rewritten first, so that no deleted data is left: SQLite moves rows between
+        pages and leaves copies in the unused part of a page, which `secure_delete` does not reach. Writers
+        wait for the rewrite, in their turn, and the disk needs space for a second copy of the file.
         """
         if self.path == MEMORY:
             return True
@@ -127,7 +130,7 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Finishes what was accepted, then refuses everything. Again, or in a forked child, it does
+        """Finish the accepted work, then refuse everything. A second call, or one in a forked child, does
         nothing.
         """
         if self not in _open or os.getpid() != self._process:
@@ -177,7 +180,7 @@ class Database:
                 writer = open_writer(path, tuning)
                 undo.callback(writer.close)
                 keep_log_on_close(writer, True)
-                # Before anything is made beside it: a foreign file is to be left alone.
+                # Check before creating any file next to it: a foreign file must stay untouched.
                 check_identity(writer, schema, path)
                 turn = Turn(path, wait_s_max=tuning.turn_wait_s_max)
                 undo.callback(turn.close)
@@ -194,7 +197,7 @@ class Database:
         return cls(path, writer, committer, ThreadReaders(path, tuning), turn)
 
 
-# The interpreter must not end while a committer is in the middle of a transaction.
+# The interpreter must not exit while a committer is in the middle of a transaction.
 _open: set[Database] = set()
 
 
@@ -205,10 +208,10 @@ def _close_all() -> None:
 
 
 def _check_path(path: Path) -> None:
-    """What can be said better before SQLite says "unable to open database file".
+    """Raise a clear error where SQLite would only say "unable to open database file".
 
-    The file itself is not opened here: closing it again would drop the locks that SQLite may have on it in
-    this process, for another `Database`.
+    The file itself is not opened here: closing it would drop the locks that SQLite may hold on it in this
+    process, for another `Database`.
     """
     if path.is_dir():
         raise SettingsError(
@@ -223,5 +226,5 @@ def _check_path(path: Path) -> None:
     if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
         raise SettingsError(f"No permission to read and write {path}. Change it, or choose another path.")
     if path.exists() and path.stat().st_size == 1:
-        # SQLite would take it for an empty one.
+        # SQLite would treat it as an empty database.
         raise StoreFileError(f"{path} is not a Holdfast file. It was left as it is: choose another path.")

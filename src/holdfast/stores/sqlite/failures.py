@@ -1,7 +1,7 @@
-"""Every error of the driver becomes one of ours here, named after what the caller can do about it.
+"""Error mapping of the SQLite driver: each error becomes the Holdfast error that says what the caller can do.
 
-`mapped` is used at each edge where SQL runs: reads, units of work, commits, opening. What is not in the table
-below (a wrong statement, a constraint, a misuse) can only come from a mistake of ours, and is an
+`mapped` is used wherever SQL runs: reads, units of work, commits, opening. An error that is not in the table
+below (a wrong statement, a constraint, a misuse) can only come from a bug in Holdfast, and becomes an
 `InternalError`.
 """
 
@@ -53,10 +53,10 @@ _KINDS: dict[type[apsw.Error], tuple[type[HoldfastError], str]] = {
 
 
 def mapped(error: BaseException, path: str) -> BaseException:
-    """Ours for one of the driver's, a new one each time and with its cause; any other comes back as it is."""
+    """Return a new Holdfast error for a driver error, with its cause; return any other error unchanged."""
     if not isinstance(error, apsw.Error):
         return error
-    # Told as a wrong statement, or as a schema that changed while the statement was being prepared anew.
+    # SQLite reports a wrong statement, or a schema that changed while it prepared the statement again.
     gone = isinstance(error, apsw.SQLError | apsw.SchemaChangeError) and "no such table" in str(error)
     refused = (
         RowsDropped if gone else InternalError,
@@ -69,8 +69,8 @@ def mapped(error: BaseException, path: str) -> BaseException:
 
 
 def mapped_for_all(error: BaseException, path: str) -> HoldfastError:
-    """For each submitter of a transaction that failed as a whole: an error of its own, with the same
-    cause.
+    """Return a separate error, with the same cause, for each submitter of a transaction that failed as a
+    whole.
     """
     if isinstance(error, apsw.Error):
         ours = mapped(error, path)

@@ -1,11 +1,11 @@
-"""What a forked child must not touch.
+"""Fork protection: connections and file locks that a forked child must not touch.
 
 SQLite connections and file locks do not survive a fork: a child that used its parent's could damage the file.
-Whoever holds such things registers here; in a child `after_fork_in_child` is called on it, so that its next
-use says so instead. This costs nothing at the uses themselves.
+Objects that hold them register here. In a child `after_fork_in_child` is called on each, so that its next use
+raises an error. The uses themselves need no check.
 
-Opening the same file anew in the child is no way out: SQLite's memory of the parent's locks was copied with
-everything else, and it would not take them again.
+Opening the same file again in the child does not help: SQLite's record of the parent's locks was copied with
+the process, so SQLite would not acquire them again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def refuse_inherited(path: str) -> None:
 
 
 def _before() -> None:
-    # A child frees the variables of threads it does not have. Closing the parent's connections there would
+    # A child frees the variables of threads it does not have. Closing the parent's connections then would
     # drop locks and run checkpoints on its behalf, so they are kept for the life of the child.
     _kept.append([connection for holder in list(_registered) for connection in holder.connections()])
 

@@ -1,5 +1,6 @@
-"""The committer of a database in memory: there is no disk to wait for, so each unit of work is committed at
-once, in the thread that submits it. The promises are those of `committer.py`.
+"""The committer of a database in memory: it commits each unit of work at once, in the submitting thread.
+
+There is no disk to wait for. The guarantees are those of `committer.py`.
 """
 
 from __future__ import annotations

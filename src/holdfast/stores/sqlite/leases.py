@@ -1,11 +1,11 @@
-"""Background work in one process at a time: whoever holds the lease in the file does it.
+"""Leases: background work runs in one process at a time, the one that holds the lease in the file.
 
-A holder renews its lease before it runs out; one that was killed does not, and after a while another process
-takes over. Because a holder may be slow rather than dead, each lease carries a token that only grows: a unit
-of work calls `require` first and is refused once somebody else has taken over.
+A holder renews its lease before it expires. A killed holder does not, and another process takes over after
+the expiry. Because a holder may be slow rather than dead, each lease carries a token that only increases: a
+unit of work calls `require` first and is refused once another process has taken over.
 
-A lease that ends later than one taken now is of a holder whose clock was ahead: it is free as well, or its
-work would rest until the clock caught up.
+A lease that expires later than one taken now belongs to a holder whose clock was ahead. It counts as free,
+because otherwise its work would wait until the clock caught up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import apsw
 from holdfast.core.errors import LeaseLost
 from holdfast.stores.sqlite.database import Database
 
-# For the first migration of a store that uses leases.
+# A store that uses leases runs this in its first migration.
 CREATE_LEASES = """
     CREATE TABLE lease (
         name TEXT PRIMARY KEY, owner TEXT NOT NULL, expires_at REAL NOT NULL, token INTEGER NOT NULL
@@ -34,7 +34,7 @@ _TAKE = """
     RETURNING token
 """
 _RENEW = "UPDATE lease SET expires_at = ?3 WHERE name = ?1 AND token = ?2 RETURNING token"
-# The row stays, so that the next token is greater than all before it.
+# The row is kept, so that the next token is greater than all earlier ones.
 _RELEASE = "UPDATE lease SET expires_at = 0 WHERE name = ?1 AND token = ?2"
 
 
@@ -47,23 +47,26 @@ class Lease:
 
 
 class Leases:
-    """`now` gives seconds since 1970; every process on the file must read the same clock and name the same
-    `seconds`."""
+    """The leases in one file. `now` returns seconds since 1970; every process that uses the file must use the
+    same clock and the same `seconds`.
+    """
 
     def __init__(self, database: Database, now: Callable[[], float], *, seconds: float = 30.0) -> None:
         self._database, self._now, self._seconds = database, now, seconds
         self.owner = f"{os.uname().nodename}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     def take(self, name: str) -> Lease | None:
-        """None while another holds it. Asking costs a read; only taking it is a write."""
+        """Take the lease, or return None while another process holds it. Only taking a free lease is a
+        write.
+        """
         held = self.holder(name)
         now = self._now()
         if held is not None and now < held.expires_at <= now + self._seconds:
             return None
 
         def take(connection: apsw.Connection) -> Lease | None:
-            # Read in turn with the other takers: who looked at the clock before another took the lease would
-            # find its end too far ahead.
+            # Read the clock in turn with the other takers: one that read it before another took the lease
+            # would find its end too far ahead.
             now = self._now()
             expires_at = now + self._seconds
             token = connection.execute(_TAKE, (name, self.owner, now, expires_at)).get
@@ -72,7 +75,7 @@ class Leases:
         return self._database.write(take)
 
     def renew(self, lease: Lease) -> Lease:
-        """One that ran out can still be renewed, as long as nobody took it."""
+        """Extend the lease. An expired lease can still be renewed until another process takes it."""
         expires_at = self._now() + self._seconds
 
         def prolong(connection: apsw.Connection) -> Lease:
@@ -83,11 +86,11 @@ class Leases:
         return self._database.write(prolong)
 
     def release(self, lease: Lease) -> None:
-        """Lets another take it at once; nothing happens if one already has."""
+        """Free the lease for others at once. Do nothing if another process has already taken it."""
         self._database.write(lambda connection: connection.execute(_RELEASE, (lease.name, lease.token)).get)
 
     def holder(self, name: str) -> Lease | None:
-        """Who holds it, or held it last."""
+        """Return the current or the last holder's lease."""
         with self._database.reading() as connection:
             row = connection.execute(
                 "SELECT name, owner, expires_at, token FROM lease WHERE name = ?", (name,)
@@ -96,6 +99,8 @@ class Leases:
 
 
 def require(connection: apsw.Connection, lease: Lease) -> None:
-    """For a unit of work done under a lease: raises LeaseLost if another process has taken it over."""
+    """Raise LeaseLost if another process has taken the lease over. A unit of work under a lease calls this
+    first.
+    """
     if connection.execute("SELECT token FROM lease WHERE name = ?", (lease.name,)).get != lease.token:
         raise LeaseLost(f"the lease {lease.name!r} was taken over by another process")

@@ -1,17 +1,18 @@
-"""Damage in the write-ahead log, found when a file is opened: before anything is built on what SQLite made of
-it.
+"""Detection of a damaged write-ahead log when a file is opened, before any write builds on the recovered
+state.
 
-After a crash SQLite takes the log up to the first frame whose checksum is wrong and forgets the rest. That is
-right for a transaction that was being written when the power failed: nobody was told that it was kept. If a
-frame in the middle is damaged, though, acknowledged transactions lie behind it. Every commit is synced before
-the next one is written, so a crash tears one transaction at most. Two behind the end that SQLite found, the
-second written on top of the first, are damage.
+After a crash SQLite reads the log up to the first frame with a wrong checksum and discards the rest. That is
+right for a transaction that was being written when the power failed: it was never acknowledged. If a frame in
+the middle is damaged, however, acknowledged transactions lie behind it. Every commit is synced before the
+next one is written, so a crash tears at most one transaction. Two transactions behind the end that SQLite
+found, the second written on top of the first, mean damage.
 
-What looks like a crash and is not found: a log that somebody removed or cut off, and damage in its last
-transaction. Nor is damage found while another process has the file open, because only the first to open it
-makes SQLite read the log anew.
+Not detected, because it looks like a crash: a log that was removed or truncated, and damage in its last
+transaction. Damage is also not detected while another process has the file open, because only the first to
+open it makes SQLite read the log again.
 
-The log is opened here beside SQLite. That is safe: SQLite's locks are on the database and the `-shm` file.
+This module opens the log in addition to SQLite. That is safe: SQLite's locks are on the database and the
+`-shm` file.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ _TORN_MAX = 1
 
 
 def refuse_lost_database(path: str) -> None:
-    """SQLite takes an empty file for a new one and deletes the log beside it, which may hold all there is.
+    """Raise if the database is empty or missing but has a log: SQLite would treat it as new and delete the
+    log, which may hold all the data.
 
-    The log is looked at first: a file that another process is making has its first page before it has a log.
+    The log is checked first: a file that another process is creating has its first page before it has a log.
     """
     log = path + WAL_SUFFIX
     if _size(log) and not _size(path):
@@ -53,8 +55,8 @@ def refuse_lost_database(path: str) -> None:
 
 
 def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
-    """To be called after a first read, in WAL mode. Others may have the file open, and may even be
-    writing.
+    """Raise if the log is damaged. Call this after a first read, in WAL mode. Other processes may have the
+    file open, and may even be writing.
     """
     log = path + WAL_SUFFIX
     if _size(log) <= _HEADER.size:
@@ -62,8 +64,8 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
     valid, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     page_bytes: int = connection.pragma("page_size")
     with open(log, "rb", buffering=0) as file:
-        # A transaction that a killed process left may not be on the disk yet. Ours would be written on top of
-        # it, and a power failure could then tear two.
+        # A killed process may have left a transaction that is not on disk yet. Ours would be written on top
+        # of it, and a power failure could then tear two.
         os.fsync(file.fileno())
         if not _Log(file.fileno(), page_bytes).is_damaged_behind(valid):
             return
@@ -77,7 +79,7 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
 
 
 class _Frame(NamedTuple):
-    """A frame without its page. `database_pages` is 0 in all but the last of a transaction."""
+    """A frame without its page. `database_pages` is 0 in all frames but the last of a transaction."""
 
     page_number: int
     database_pages: int
@@ -86,7 +88,7 @@ class _Frame(NamedTuple):
 
 
 class _Log:
-    """Frames are counted from 1, as SQLite does."""
+    """The frames of a write-ahead log, counted from 1 as SQLite counts them."""
 
     def __init__(self, descriptor: int, page_bytes: int) -> None:
         self._descriptor, self._page_bytes = descriptor, page_bytes
@@ -97,16 +99,17 @@ class _Log:
         self._start = (checksum[0], checksum[1])
         self._is_sound = self._sum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._start
         if self._count and not self._is_sound:
-            # SQLite ignores the whole log then. Which of its frames belong together, the first one says.
+            # SQLite then ignores the whole log. The first frame's salts identify the frames that belong
+            # together.
             self._salts = self._frame(1).salts
 
     def is_damaged_behind(self, valid: int) -> bool:
-        # The frames without their pages nearly always tell that nothing is wrong, and are quickly read.
+        # The frame headers nearly always show that nothing is wrong, and are quick to read.
         commits = (number for number in range(valid + 1, self._count + 1) if self._is_commit(number))
         if len(list(islice(commits, _TORN_MAX + 1))) <= _TORN_MAX:
             return False
-        # What SQLite could have read and did not is no damage: the log is about to begin anew, all of it
-        # being in the file, or somebody has just written.
+        # Frames that SQLite could have read and did not are not damage: the log is about to restart, all of
+        # it being in the file, or another process has just written.
         return not self._goes_on_behind(valid) and self._is_chained_behind(valid)
 
     def _is_commit(self, number: int) -> bool:
@@ -114,7 +117,7 @@ class _Log:
         return frame.salts == self._salts and frame.database_pages > 0
 
     def _goes_on_behind(self, valid: int) -> bool:
-        """Whether a whole transaction follows that SQLite would accept."""
+        """Return whether a whole transaction that SQLite would accept follows the valid frames."""
         if not (valid or self._is_sound):
             return False
         before = self._frame(valid).checksum if valid else self._start
@@ -127,10 +130,11 @@ class _Log:
         return False
 
     def _is_chained_behind(self, valid: int) -> bool:
-        """Whether more transactions than a crash can tear were written one on top of the other.
+        """Return whether more transactions than a crash can tear were written one on top of the other.
 
-        Of writers that were killed or whose disk failed, the ends of several may lie here, each written over
-        the one before: but none was written on top of another, and each checksum builds on the one before it.
+        Several writers that were killed, or whose disk failed, may each have left the end of a transaction
+        here, written over the one before. None of those was written on top of another; in a chain, each
+        checksum builds on the one before it.
         """
         commits, before = 0, None
         for number in range(valid + 1, self._count + 1):

@@ -1,11 +1,11 @@
-"""Connections to read with, beside the committer's.
+"""Reading connections, separate from the committer's.
 
-A file has one for each thread that reads, closed when the thread ends. A database in memory has a single
+A file has one connection per reading thread, closed when the thread ends. A database in memory has a single
 connection for everything, behind a lock. Both offer the same three ways to read:
 
-    reader()    for one statement whose rows are fetched at once: the cheapest
-    reading()   for any statements; the driver's errors become ours
-    snapshot()  the same, and all statements see one moment of the database
+    reader()    one statement whose rows are fetched at once: the cheapest
+    reading()   any statements; the driver's errors are mapped to Holdfast's
+    snapshot()  the same, and all statements see one state of the database
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from holdfast.stores.sqlite.forks import FORKED
 
 
 class Rows(Protocol):
-    """What one statement returned. Not to be kept: a file's rows hold the write-ahead log in place."""
+    """The rows of one statement. Do not keep them: open rows of a file stop the write-ahead log from
+    restarting.
+    """
 
     @property
     def get(self) -> Any: ...
@@ -57,7 +59,7 @@ class Readers(Protocol):
 
 
 class ThreadReaders:
-    """The readers of a file."""
+    """The readers of a file, one per thread."""
 
     def __init__(self, path: str, tuning: Tuning) -> None:
         self._path, self._tuning = path, tuning
@@ -80,7 +82,7 @@ class ThreadReaders:
             return self._mine.reading  # type: ignore[no-any-return]
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
-        """The moment is that of the first statement."""
+        """Return a snapshot. Its state is that of the first statement."""
         return Snapshot(self.reader(), self._path)
 
     def close(self) -> None:
@@ -92,7 +94,7 @@ class ThreadReaders:
             try:
                 connection.close()
             except apsw.ThreadingViolationError:
-                # A thread is reading at this moment: it holds the last reference, and closes with it.
+                # A thread is reading now. It holds the last reference, and the connection closes with it.
                 continue
 
     def connections(self) -> list[apsw.Connection]:
@@ -118,7 +120,7 @@ class ThreadReaders:
 
 
 class Reading:
-    """One object serves a thread for good, so that entering it costs next to nothing."""
+    """A context for any statements. A thread reuses one object, so that entering it costs almost nothing."""
 
     __slots__ = ("_connection", "_path")
 
@@ -136,7 +138,7 @@ class Reading:
 
 
 class Snapshot(Reading):
-    """Inside a transaction that is already there, it is that transaction's view."""
+    """A read transaction. Inside an open transaction it shows that transaction's view."""
 
     __slots__ = ("_began",)
 
@@ -157,7 +159,7 @@ class Snapshot(Reading):
             if self._began and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except apsw.Error as failure:
-            # Most likely closed meanwhile; an error that came before says more.
+            # Most likely the connection was closed meanwhile. An earlier error says more.
             if error is None:
                 raise mapped(failure, self._path) from failure
         super().__exit__(kind, error, trace)

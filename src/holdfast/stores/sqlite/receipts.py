@@ -1,7 +1,7 @@
-"""What a submitter waits on: the outcome of one unit of work, known once its transaction is on the disk.
+"""Receipts: the outcome of one unit of work, known once its transaction is on disk.
 
-A receipt can be waited for by threads (`result`) and by event loops (`await`). It is slimmer than
-`concurrent.futures.Future`, and the receipts of one transaction wake an event loop once, not once each.
+Threads wait with `result`, event loops with `await`. A receipt is smaller than `concurrent.futures.Future`,
+and the receipts of one transaction wake an event loop once, not once each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Receipt(Generic[T]):
-    """Giving up waiting (a timeout, a cancelled task) does not take the work back: it may yet be
+    """The outcome of one unit of work. A timeout or a cancelled task does not undo the work: it may still be
     committed.
     """
 
@@ -33,7 +33,7 @@ class Receipt(Generic[T]):
         return self._done
 
     def result(self, timeout: float | None = None) -> T:
-        """Blocks until the outcome is durable; raises what the unit of work or the commit raised."""
+        """Block until the outcome is durable. Raise the error of the unit of work or of the commit."""
         if not self._done:
             if not self._latch.acquire(timeout=-1 if timeout is None else timeout):
                 raise TimeoutError("the write was not yet committed; it may be later")
@@ -44,13 +44,13 @@ class Receipt(Generic[T]):
         if not self._done:
             future = asyncio.get_running_loop().create_future()
             self._sleepers.append(future)
-            # Settled between the two lines above? Then nobody may have seen the sleeper: look again.
+            # The receipt may have completed before the sleeper was added, so check again.
             if not self._done:
                 yield from future
         return self._outcome()
 
     def keep(self, value: T | None, error: BaseException | None) -> None:
-        """The outcome so far, shown to nobody before `announce`."""
+        """Set the outcome, which stays hidden until `announce`."""
         self._value, self._error = value, error
 
     def _outcome(self) -> T:
@@ -59,7 +59,8 @@ class Receipt(Generic[T]):
         try:
             raise self._error
         finally:
-            # The error keeps this frame, and the frame must not keep the receipt that keeps the error.
+            # The error references this frame. Break the cycle: the frame references the receipt, and it the
+            # error.
             del self
 
     def _settle(self) -> list[asyncio.Future[None]]:
@@ -69,7 +70,7 @@ class Receipt(Generic[T]):
 
 
 def announce(receipts: Iterable[Receipt[Any]]) -> None:
-    """Makes the kept outcomes known to all who wait: one wake-up for each event loop."""
+    """Publish the outcomes to all waiters, with one wake-up per event loop."""
     sleepers_of: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for receipt in receipts:
         for sleeper in receipt._settle():
@@ -78,7 +79,7 @@ def announce(receipts: Iterable[Receipt[Any]]) -> None:
         try:
             loop.call_soon_threadsafe(_wake, sleepers)
         except RuntimeError:
-            # The loop was closed: those who waited there are gone.
+            # The loop was closed, and its waiters are gone.
             continue
 
 

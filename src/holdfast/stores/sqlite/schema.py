@@ -1,6 +1,6 @@
-"""Whose file it is, which version of the schema it has, and how an older one is brought up to date.
+"""Schema versions: the owner and version of a file, and the migrations that bring an older file up to date.
 
-SQLite's header has room for both: `application_id` says which program wrote the file, `user_version` which
+SQLite's header stores both: `application_id` identifies the program that wrote the file, `user_version` the
 schema. They change in the same transaction as the tables, so a file is never between two versions.
 """
 
@@ -13,7 +13,7 @@ import apsw
 
 from holdfast.core.errors import InternalError, StoreFileError
 
-# Whose file it is, its version and how many tables it has. One statement, so that all are of one moment.
+# The file's application id, version and number of tables. One statement, so that they are consistent.
 _IDENTITY = """
     SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
     FROM pragma_application_id, pragma_user_version
@@ -22,7 +22,7 @@ _IDENTITY = """
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The step to `version`, from the one before: statements, or a function that runs them."""
+    """The migration from the previous version to `version`: SQL statements, or a function that runs them."""
 
     version: int
     apply: str | Callable[[apsw.Connection], None]
@@ -30,7 +30,9 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """`application` is the 32-bit number of the program; a new file runs every migration, from the first."""
+    """The schema of one kind of file. `application` is the program's 32-bit id; a new file runs every
+    migration.
+    """
 
     application: int
     migrations: tuple[Migration, ...]
@@ -45,9 +47,9 @@ class Schema:
 
 
 def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> None:
-    """Reads only, so that a file which is not ours is left exactly as it was."""
+    """Raise if the file is foreign or too new. Only reads, so that a foreign file stays unchanged."""
     application, version, tables = _identity(connection)
-    # Blank is a new file, or that of a process which died before its first transaction.
+    # A blank file is new, or its process died before its first transaction.
     blank = (application, version, tables) == (0, 0, 0)
     if application != schema.application and not blank:
         raise StoreFileError(
@@ -62,7 +64,9 @@ def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> No
 
 
 def migrate(connection: apsw.Connection, schema: Schema) -> None:
-    """One transaction for each step: a step that fails leaves the file at the version before it."""
+    """Run the missing migrations, one transaction each. A failed one leaves the file at the version before
+    it.
+    """
     _, version, _ = _identity(connection)
     for step in schema.migrations[version:]:
         connection.execute("BEGIN IMMEDIATE")
@@ -78,7 +82,7 @@ def migrate(connection: apsw.Connection, schema: Schema) -> None:
 
 
 def check_version(connection: apsw.Connection, version: int, path: str) -> None:
-    """For a file that is open already: a newer program may have migrated it in the meantime."""
+    """Raise if a newer program has migrated the file while it was open."""
     found = connection.execute("PRAGMA user_version").get
     if found != version:
         raise StoreFileError(

@@ -1,6 +1,6 @@
-"""How a database in memory is read: through its only connection, one thread at a time.
+"""The reader of a database in memory: its only connection, used by one thread at a time.
 
-The lock is the committer's too, so nobody sees a unit of work that is not yet committed.
+The committer uses the same lock, so no reader sees a unit of work that is not yet committed.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class SharedReader:
 
 
 class FetchedRows:
-    """Rows read while the lock was held, with the driver's ways to take them."""
+    """Rows that were read while the lock was held, with the driver's methods to fetch them."""
 
     def __init__(self, rows: list[Any]) -> None:
         self._rest = iter(rows)
 
     @property
     def get(self) -> Any:
-        """As the driver has it: nothing, a row or all rows; and a row of one column as its value."""
+        """Return None, one row or a list of rows, as the driver does; a row of one column is its value."""
         rows = [row[0] if len(row) == 1 else row for row in self._rest]
         return None if not rows else rows[0] if len(rows) == 1 else rows
 

@@ -1,12 +1,12 @@
-"""The fair turn between processes that write the same file, taken before BEGIN IMMEDIATE.
+"""A fair turn between processes that write the same file, taken before BEGIN IMMEDIATE.
 
-SQLite lets whoever asks at the right moment have the write lock, and a busy process asks more often: it can
-keep another out for good. Here two file locks make a turnstile: one waits for the turn while holding the
-place next to it, so that a process which has just given the turn back cannot overtake the one that is next.
+SQLite gives the write lock to the process that asks at the right moment, and a busy process asks more often:
+it can starve another. Here two file locks form a turnstile: a process holds the place while it waits for the
+turn, so that a process which has just released the turn cannot overtake the next one.
 
-    place (file-next) ──▶ turn (file-turn) ──▶ give the place free ──▶ write ──▶ give the turn free
+    place (file-next) ──▶ turn (file-turn) ──▶ release the place ──▶ write ──▶ release the turn
 
-The kernel frees both when a process dies. If somebody removes the lock files, only fairness suffers.
+The kernel releases both when a process dies. If the lock files are removed, only fairness suffers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLACE_SUFFIX = "-next"
 
 
 class Turn:
-    """Used by one thread at a time, the committer's: `with turn:`."""
+    """The turn, as a context manager. Used by one thread at a time, the committer's."""
 
     def __init__(self, path: str, *, wait_s_max: float) -> None:
         self._path, self._wait_s_max = path, wait_s_max
@@ -60,7 +60,7 @@ class Turn:
         return []
 
     def after_fork_in_child(self) -> None:
-        # The child shares these locks and would keep them if its parent died.
+        # The child shares these locks and would still hold them if its parent died.
         self._state, self._closed = threading.Lock(), True
         self._close_files()
 
@@ -73,7 +73,9 @@ class Turn:
         return True
 
     def _waited_for(self) -> bool:
-        """The kernel's wait has no time limit, so a thread waits there and this one waits for the thread."""
+        """Wait for the turn and return whether it came. The kernel's wait has no timeout, so a helper thread
+        waits there, and this thread waits for the helper.
+        """
         with self._state:
             self._wanted = True
             if not self._queueing:

@@ -1,1 +1,1 @@
-"""Where tables live: one port, and the engines behind it."""
+"""Tables stores: one port, and the engines that implement it."""

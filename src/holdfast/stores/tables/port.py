@@ -1,4 +1,4 @@
-"""The port of a tables store: it runs operations, whichever engine is behind it."""
+"""The port of a tables store: it runs operations on any engine."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ R = TypeVar("R")
 
 class Tables(Protocol):
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation. Whatever it raises is a `HoldfastError`."""
+        """Run one operation. Every error it raises is a `HoldfastError`."""
         ...

@@ -1,8 +1,7 @@
-"""How often a request was throttled on its way, told by an engine to whoever listens.
+"""Throttle counts: an engine reports how often a request was throttled to the listener of that request.
 
-An engine waits a throttled attempt out and tries again, so that its caller sees nothing of it. `Stores`
-listens while a request runs, and writes down what it heard (`Usage.throttle_events`,
-`Usage.throttled_requests`).
+An engine waits and retries a throttled attempt, so that its caller does not see it. `Stores` listens while a
+request runs and records the counts (`Usage.throttle_events`, `Usage.throttled_requests`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Throttles:
-    """Events are single reads and writes, requests are attempts: as CloudWatch counts both."""
+    """Throttle counts as CloudWatch defines them: events are single reads and writes, requests are
+    attempts.
+    """
 
     events: int = 0
     requests: int = 0
@@ -26,7 +27,7 @@ _HEARD: ContextVar[Throttles | None] = ContextVar("throttles", default=None)
 
 @contextmanager
 def hearing_throttles() -> Iterator[Throttles]:
-    """Collects what is told inside."""
+    """Collect the throttle counts that are reported inside the context."""
     heard = Throttles()
     token = _HEARD.set(heard)
     try:

@@ -1,8 +1,8 @@
-"""One file per DynamoDB operation, named as the operation is: its shape, `decode` and `encode`.
+"""One file per DynamoDB operation, with the operation's name: its shape, `decode` and `encode`.
 
-`CODECS` is the table of all of them, by what the header X-Amz-Target says. What is not here is answered with
-UnknownOperationException: as the service does, without a word, or with a sentence where the service has it
-and we do not.
+`CODECS` maps the value of the header X-Amz-Target to these files. Any other value is answered with
+UnknownOperationException: without a message, as DynamoDB does, or with a sentence if DynamoDB has the
+operation and Holdfast does not.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ def _distinct_keys(keys: list[Any]) -> tuple[Item, ...]:
 
 
 def _left(left: KeysOfTable, wording: Answer | None) -> Answer:
-    """The request for the keys that were not read, in the caller's words, so that it can be sent again."""
+    """Build a request for the keys that were not read, with the client's own expressions, so that it can be
+    sent again.
+    """
     answer: Answer = {"Keys": [tagged_item(key) for key in left.keys]}
     if left.consistent:
         answer["ConsistentRead"] = True

@@ -59,7 +59,9 @@ def _check_counts(by_table: dict[str, list[Request]]) -> None:
 
 
 def _check_one_kind_each(requests: list[Request]) -> None:
-    """Neither a put nor a delete, or both: the service has the words of an attribute value for it."""
+    """Require either a put or a delete per request. DynamoDB uses its attribute value texts for this
+    error.
+    """
     if any(len(request) != 1 for request in requests):
         raise InvalidRequest(SEVERAL_VALUES)
 

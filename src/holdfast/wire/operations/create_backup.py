@@ -1,4 +1,4 @@
-"""CreateBackup on the wire: a table kept as it is now, under a name."""
+"""CreateBackup on the wire: back up the current state of a table under a name."""
 
 from __future__ import annotations
 

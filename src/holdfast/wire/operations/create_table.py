@@ -1,7 +1,7 @@
-"""CreateTable on the wire: a table declared whole, and every rule for it that needs no other table.
+"""CreateTable on the wire: a complete table definition, and every rule for it that needs no other table.
 
-The order of the checks is the service's: how it is paid for, the table's own keys, the keys of its indexes,
-whether every attribute defined is used, then what else is said of the indexes, of the stream and of the rest.
+The checks run in DynamoDB's order: billing, the table's keys, the keys of its indexes, whether every defined
+attribute is used, then the other settings of the indexes, the stream and the rest.
 """
 
 from __future__ import annotations

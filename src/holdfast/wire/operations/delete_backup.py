@@ -1,4 +1,4 @@
-"""DeleteBackup on the wire: a backup gone, and what it was."""
+"""DeleteBackup on the wire: delete a backup and return its description."""
 
 from __future__ import annotations
 

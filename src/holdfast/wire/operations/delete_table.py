@@ -1,4 +1,4 @@
-"""DeleteTable on the wire: a table and its items gone."""
+"""DeleteTable on the wire: delete a table and its items."""
 
 from __future__ import annotations
 

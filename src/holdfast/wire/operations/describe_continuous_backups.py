@@ -1,4 +1,4 @@
-"""DescribeContinuousBackups on the wire: whether a table can be restored to a moment, and to which."""
+"""DescribeContinuousBackups on the wire: whether point-in-time recovery is on, and the restorable times."""
 
 from __future__ import annotations
 

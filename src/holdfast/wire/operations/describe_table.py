@@ -1,4 +1,4 @@
-"""DescribeTable on the wire: a table as it stands."""
+"""DescribeTable on the wire: return the current description of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""DescribeTimeToLive on the wire: whether items of a table have an end, and which attribute says when."""
+"""DescribeTimeToLive on the wire: whether a table's items expire, and the attribute that holds the expiry
+time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GetRecords on the wire: the changes of a table from a place on, in order."""
+"""GetRecords on the wire: the changes of a table from a shard position on, in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.wire.values import INVALID, tagged_item
 
 EVENT_VERSION: Final = "1.1"
 EVENT_SOURCE: Final = "aws:dynamodb"
-# Who deleted an item whose lifetime was over: consumers tell such records by exactly this.
+# The user identity of a time-to-live deletion: consumers recognise such records by exactly this.
 SERVICE_IDENTITY: Final = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
 EVENT_ID_BYTES: Final = 16
 
@@ -57,7 +57,7 @@ def _record(record: StreamRecord, stream: StreamName, place: Place) -> Answer:
 
 
 def _event_id(record: StreamRecord, stream: StreamName) -> str:
-    """The same for a record however often it is read, and of no other record."""
+    """Return the record's id: unique, and the same on every read."""
     named = f"{stream.table}/{stream.label}/{record.sequence_number}"
     return blake2b(named.encode(), digest_size=EVENT_ID_BYTES).hexdigest()
 

@@ -1,4 +1,4 @@
-"""GetShardIterator on the wire: a place in a shard, from which records are read."""
+"""GetShardIterator on the wire: return a position in a shard to read records from."""
 
 from __future__ import annotations
 

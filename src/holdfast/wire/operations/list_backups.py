@@ -1,4 +1,4 @@
-"""ListBackups on the wire: the backups of one table or of all, of a time and of a kind, a page at a time."""
+"""ListBackups on the wire: the backups of one or all tables, by time and type, one page at a time."""
 
 from __future__ import annotations
 

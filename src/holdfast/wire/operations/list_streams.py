@@ -1,4 +1,4 @@
-"""ListStreams on the wire: the streams of one table or of all, a page at a time."""
+"""ListStreams on the wire: the streams of one or all tables, one page at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListTables on the wire: the names of the tables, a page at a time."""
+"""ListTables on the wire: the names of the tables, one page at a time."""
 
 from __future__ import annotations
 

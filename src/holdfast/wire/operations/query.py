@@ -89,7 +89,9 @@ def encode(operation: Query, result: PageResult, place: Place) -> Answer:
 
 
 def _check_select(request: Request) -> None:
-    """A query tells it as one of its counted complaints; a scan, with the same words, does not."""
+    """Raise for an invalid Select. A query counts it among its validation errors; a scan, with the same text,
+    does not.
+    """
     refusal = select_refusal(request)
     if refusal is not None:
         raise InvalidRequest(f"1 validation error detected: {refusal}")

@@ -1,4 +1,4 @@
-"""RestoreTableFromBackup on the wire: a new table, as another was when a backup of it was taken."""
+"""RestoreTableFromBackup on the wire: create a table from a backup of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RestoreTableToPointInTime on the wire: a new table, as another was at a moment."""
+"""RestoreTableToPointInTime on the wire: create a table from the state of another at a given time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.wire.arns import Place, table_of
 from holdfast.wire.descriptions import table_description
 from holdfast.wire.shapes import Answer, Request, boolean, string, table_name, timestamp
 
-# The last second that a calendar of four-digit years can name: later ones are refused as that one is.
+# The last second of a four-digit year: a later time gets the same error as this one.
 LAST_MOMENT: Final = 253_402_300_799.0
 
 SHAPE = restores.restore_input(

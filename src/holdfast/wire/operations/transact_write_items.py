@@ -172,7 +172,7 @@ def _condition_check(parameters: Request, returns_on_failure: Any) -> ConditionC
 
 
 def _check_size(actions: tuple[TransactWrite, ...]) -> None:
-    """What the request brings; the store adds up what its updates make of the items."""
+    """Check the size of the request's data. The store adds the size of the updated items."""
     if sum(item_size(_brought(action)) for action in actions) > TRANSACTION_BYTES_MAX:
         raise InvalidRequest("Transaction payload size cannot exceed 4 MB")
 
@@ -182,7 +182,7 @@ def _brought(action: TransactWrite) -> Item:
 
 
 def _fingerprint(request: Request) -> bytes:
-    """A hash of the request without its token. Equal requests have one form, however their JSON was
+    """Hash the request without its token. Equal requests have the same hash, however their JSON is
     written.
     """
     asked = [

@@ -1,4 +1,4 @@
-"""UpdateContinuousBackups on the wire: recovery to a moment switched on or off."""
+"""UpdateContinuousBackups on the wire: enable or disable point-in-time recovery."""
 
 from __future__ import annotations
 

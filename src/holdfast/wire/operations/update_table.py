@@ -1,7 +1,8 @@
-"""UpdateTable on the wire: what may change on a living table, and what may change together.
+"""UpdateTable on the wire: the settings of an existing table that may change, and which may change together.
 
-The service takes one concern a request: a class, a protection or an encryption stands alone; a stream or an
-index does not change while the throughput does. All of that is said before the table is looked up.
+DynamoDB accepts one concern per request: a table class, deletion protection or encryption must be the only
+change; a stream or an index does not change together with the throughput. These checks precede the lookup of
+the table.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ CHANGES: Final = (
     "TableClass",
     "DeletionProtectionEnabled",
 )
-# Those that stand alone, in the order in which the service complains, with its words for them.
+# The settings that must be the only change, in DynamoDB's order of errors, with its names for them.
 ALONE: Final = (
     ("SSESpecification", "Server-Side Encryption"),
     ("TableClass", "TableClass"),
@@ -257,9 +258,7 @@ def _new_indexes(request: Request) -> list[Request]:
 
 
 def _attributes_of_new_indexes(request: Request) -> tuple[KeyAttribute, ...]:
-    """Attributes are defined for the keys of new indexes; whatever else is defined, the service passes
-    over.
-    """
+    """Return the attribute definitions for the keys of new indexes. DynamoDB ignores all others."""
     used = {element["AttributeName"] for index in _new_indexes(request) for element in index["KeySchema"]}
     return tuple(
         each

@@ -1,4 +1,4 @@
-"""UpdateTimeToLive on the wire: the attribute that says when an item's life is over, named or forgotten."""
+"""UpdateTimeToLive on the wire: set or clear the attribute that holds an item's expiry time."""
 
 from __future__ import annotations
 

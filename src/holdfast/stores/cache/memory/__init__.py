@@ -1,5 +1,5 @@
-"""The cache of one process: a dictionary with lifetimes and a bound. It ends with the process, and no other
-sees it.
+"""The cache of one process: a dictionary with lifetimes and a size limit. It ends with the process, and no
+other process sees it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The cache in memory: what was used longest ago makes room, and what is past its lifetime is not there.
+"""The cache in memory: evicts the least recently used entry, and never returns one that is past its lifetime.
 
-Everything happens under one lock, for microseconds, so that any thread and any event loop may ask.
+Every operation holds one lock for microseconds, so that any thread and any event loop may use the cache.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Entry:
 class MemoryCache:
     def __init__(self, clock: Clock, entries_max: int, bytes_max: int) -> None:
         self._clock, self._entries_max, self._bytes_max = clock, entries_max, bytes_max
-        # The one used longest ago first.
+        # Least recently used first.
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class MemoryCache:
 
     def _increment(self, asked: requests.Increment, now: float) -> Counted:
         entry = self._alive(asked.key, now)
-        # What is no count does not stand in the way of one.
+        # A value that is not a count is replaced by one.
         count = int(entry.value) if entry is not None and entry.value.isdigit() else 0
         if asked.most is not None and count + asked.by > asked.most:
             return Counted(count=count, is_counted=False)

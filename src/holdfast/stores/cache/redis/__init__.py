@@ -1,8 +1,8 @@
-"""The cache on Redis, or on what speaks its protocol (Valkey, ElastiCache).
+"""The cache on Redis, or on a server with its protocol (Valkey, ElastiCache).
 
 engine.py     runs operations, in threads of its own
-scripts.py    what must be one step there, and how a value is kept
-failures.py   every error of the client as one of ours
+scripts.py    the atomic operations as Lua scripts, and the stored form of a value
+failures.py   maps every error of the client to a `HoldfastError`
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib.util
 
 from holdfast.core.errors import SettingsError
 
-# Before the first import of it, which would say less.
+# Check before the first import of the dependency, whose own error says less.
 if importlib.util.find_spec("redis") is None:
     raise SettingsError(
         "A cache on Redis needs redis-py, which this installation does not have: pip install '.[cache]' in "

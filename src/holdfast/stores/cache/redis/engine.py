@@ -1,9 +1,8 @@
 """The cache engine on Redis.
 
-The client is the blocking one, in threads of this engine: so the same engine serves one event loop after
-another, and closes without one. Nothing is tried twice, because what a cache does not answer at once is
-better fetched elsewhere; after an answer that did not come, or a password that was refused, the next ones are
-refused at once for a moment.
+The engine runs the blocking client in its own threads, so that it can serve one event loop after another and
+close without one. It never retries, because a caller does better to fetch a value elsewhere than to wait for
+a cache. After a missing response or a refused password, it refuses all operations for a moment.
 """
 
 from __future__ import annotations
@@ -48,11 +47,10 @@ def open_redis(
     timeout_s: float = TIMEOUT_S,
     pause_s: float = PAUSE_S,
 ) -> RedisCache:
-    """`redis://host:6379/0`, or `rediss://…` over TLS. `secret` names the password among the `secrets`; none
-    if empty.
+    """Open a cache at `redis://host:6379/0`, or at `rediss://…` over TLS.
 
-    `timeout_s` is for a connection and for an answer; for `pause_s` after one that did not come nothing is
-    asked.
+    `secret` names the password among the `secrets`; empty means no password. `timeout_s` limits a connection
+    attempt and a response. After a missing response, the engine sends nothing for `pause_s`.
     """
     place = urlsplit(address)
     password = Password(unquote(place.username or ""), secrets, secret) if secrets and secret else None
@@ -69,13 +67,13 @@ def open_redis(
         **tls,
     )
     if password is not None:
-        password.look_up()  # one that is not there is told now, not as a cache that does not answer
+        password.look_up()  # Report a missing secret now, not later as an unavailable cache.
     shown = f"{place.scheme}://{place.hostname}:{place.port or PORT}{place.path}"
     return RedisCache(client, shown, clock, password, pause_s)
 
 
 class Password(redis.CredentialProvider):
-    """Asked for with every new connection, so that one that was rotated is found."""
+    """The password, looked up for every new connection, so that a rotated one is found."""
 
     def __init__(self, user: str, secrets: Secrets, name: str) -> None:
         self._user, self._secrets, self._name = user, secrets, name
@@ -92,7 +90,7 @@ class RedisCache:
     def __init__(
         self, client: redis.Redis, where: str, clock: Clock, password: Password | None, pause_s: float
     ) -> None:
-        # Its methods are typed for the asyncio client as well, and so for neither.
+        # The client's methods are typed for both the blocking and the asyncio client, which fits neither.
         self._client: Any = client
         self._where, self._clock, self._password, self._pause_s = where, clock, password, pause_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-cache")
@@ -107,7 +105,7 @@ class RedisCache:
     async def run(self, operation: requests.Operation[R]) -> R:
         check(operation)
         if os.getpid() != self._process:
-            # Its threads are the parent's: nobody would ever ask.
+            # The threads belong to the parent process: no request would ever be sent.
             raise SettingsError(
                 "This cache was opened before the process was forked, and cannot be used here: open it after "
                 "the fork."
@@ -123,13 +121,13 @@ class RedisCache:
             )
         try:
             answer = asyncio.get_running_loop().run_in_executor(self._threads, self._asked, operation)
-        except RuntimeError as error:  # it was closed by another thread just now
+        except RuntimeError as error:  # Another thread has just closed it.
             raise StoreClosed("The cache was closed.") from error
         return cast(R, await answer)
 
     def close(self) -> None:
-        """What is under way is waited for, as long as an answer may take. In a forked child nothing is its
-        own to close.
+        """Wait for the operations in flight, at most as long as a response may take. Does nothing in a forked
+        child.
         """
         self._is_closed = True
         if os.getpid() != self._process:
@@ -148,8 +146,7 @@ class RedisCache:
             if is_no_answer(error):
                 self._asked_again_at = time.monotonic() + self._pause_s
             if isinstance(error, ReadOnlyError):
-                # The connections lead to what was the primary: the next ones are made to what its name means
-                # now.
+                # The connections lead to the former primary: new ones resolve its name again.
                 self._client.connection_pool.disconnect()
             raise failure_of(error, self._where) from error
 
@@ -196,6 +193,6 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _life(now: float, lifetime_s: float) -> tuple[int, int]:
-    """When it ends, and how long that is, in milliseconds."""
+    """Return when a lifetime ends and how long it is, both in milliseconds."""
     lifetime_ms = max(1, _milliseconds(lifetime_s))
     return _milliseconds(now) + lifetime_ms, lifetime_ms

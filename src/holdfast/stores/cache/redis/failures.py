@@ -1,8 +1,7 @@
-"""Every error of the Redis client as one of ours. A cache may always be lost, and so all say the same: go on
-without it.
+"""Maps every error of the Redis client to a `HoldfastError`. A cache may always be lost, so all say the same:
+continue without it.
 
-Messages of the server may name a key, and a key may be the id of a session: only the kind of an error is
-told.
+The server's messages may name a key, and a key may be a session id: errors show only the kind of failure.
 """
 
 from __future__ import annotations
@@ -32,14 +31,12 @@ def failure_of(error: Exception, where: str) -> HoldfastError:
 
 
 def is_no_answer(error: Exception) -> bool:
-    """Whether the next one would wait for nothing, too."""
+    """Return whether the next request would also wait in vain."""
     return isinstance(error, (NoConnection, TimeoutError, OSError)) or is_refused(error)
 
 
 def is_refused(error: Exception) -> bool:
-    """Whether another password may help. A server without one answers a password in words that have no
-    class.
-    """
+    """Return whether another password may help. Servers without one refuse it by an untyped error."""
     return isinstance(error, (AuthenticationError, AuthorizationError)) or "AUTH" in str(error)
 
 

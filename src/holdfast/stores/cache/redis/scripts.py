@@ -1,8 +1,8 @@
-"""What must be one step in Redis, and how a value is kept there: `1763200000000:value`.
+"""The atomic operations as Redis scripts, and the stored form of a value: `1763200000000:value`.
 
-The number is when its lifetime ends, in milliseconds by the clock of who put it; who reads asks its own. So a
-run clock decides here as it does in memory. Redis is told the lifetime as well, and forgets by itself what
-nobody reads any more.
+The number is when its lifetime ends, in milliseconds by the writer's clock; a reader compares it with its own
+clock. So a run clock decides here as it does in memory. Redis gets the lifetime too, and expires values that
+no client reads any more.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Final
 
 SEPARATOR: Final = b":"
 
-# The value under a key and the text of its end, if that is after `now`; what others put there is none of
-# ours.
+# The value under a key and the text of its end, if that is after `now`; values of other programs are ignored.
 _HELD: Final = """
 local function held(key, now)
   local kept = redis.call('GET', key)
@@ -44,7 +43,7 @@ return 1
 """
 )
 
-# now, then the value it must be, where it must be one
+# now, then the expected value, if there is one
 DELETE: Final = (
     _HELD
     + """
@@ -55,7 +54,7 @@ return 1
 """
 )
 
-# now, end, lifetime in ms, by, then the most, where there is one
+# now, end, lifetime in ms, by, then the maximum, if there is one
 INCREMENT: Final = (
     _HELD
     + """
@@ -80,7 +79,7 @@ def kept(value: bytes, ends_ms: int) -> bytes:
 
 
 def value_in(kept: bytes | None, now_ms: int) -> bytes | None:
-    """The value, if it is one of ours and its lifetime is not over."""
+    """Return the value if Holdfast stored it and its lifetime is not over, or None."""
     ends, separator, value = (kept or b"").partition(SEPARATOR)
     is_alive = separator and ends.isdigit() and int(ends) > now_ms
     return value if is_alive else None

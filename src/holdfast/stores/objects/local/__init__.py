@@ -2,15 +2,15 @@
 
 engine.py   runs operations
 files.py    an object as one self-describing file, encrypted
-media.py    where files are kept: a folder, durable when a put returns, or memory
-paths.py    keys as paths, and back
+media.py    stores files: in a folder, durable when a put returns, or in memory
+paths.py    keys to paths, and back
 """
 
 from __future__ import annotations
 
 from holdfast.stores.objects.extra import require_obstore
 
-# Before the first import of it, which would say less.
+# Check before the first import of the dependency, whose own error says less.
 require_obstore()
 
 from holdfast.stores.objects.local.engine import (  # noqa: E402

@@ -1,8 +1,8 @@
 """The objects engine of a folder or of memory: each operation is a function over a medium.
 
-An operation runs in a thread, since disks and key services block. What changes an object that is there (an
-overwrite, a delete, a hold, the sweep) does so alone in its bucket, also among processes; a new object needs
-no lock.
+An operation runs in a thread, since disks and key services block. A change to an existing object (an
+overwrite, a delete, a hold, the sweep) holds the bucket's lock, which works across processes; a new object
+needs no lock.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ DAY_S: Final = 86_400.0
 
 
 def open_local_objects(folder: Path, cipher: Cipher, *, clock: Clock = SYSTEM_CLOCK) -> LocalObjects:
-    """Objects in a folder, encrypted by `cipher`, kept when a put returns."""
+    """Open objects in a folder, encrypted by `cipher`. A put is durable when it returns."""
     return LocalObjects(FolderMedium(folder, clock=clock), cipher, clock=clock)
 
 
 def open_memory_objects(*, clock: Clock = SYSTEM_CLOCK) -> LocalObjects:
-    """Objects that end with the process."""
+    """Open objects in memory, which end with the process."""
     return LocalObjects(MemoryMedium(), None, clock=clock)
 
 
@@ -141,7 +141,7 @@ class LocalObjects:
         )
 
     def _keys(self, bucket: str, prefix: str) -> list[str]:
-        """In the order of their bytes, as S3 has them."""
+        """Return the keys in the order of their bytes, as S3 does."""
         paths = self._medium.paths(folder_of(bucket, prefix))
         keys = [key for path in paths if (key := key_of(bucket, path)) is not None]
         return sorted((key for key in keys if key.startswith(prefix)), key=str.encode)
@@ -150,7 +150,7 @@ class LocalObjects:
         try:
             info = self._start(bucket, key).info
         except NotFound:
-            # Deleted since the folder was read.
+            # The object was deleted after the folder was listed.
             return None
         return ObjectSummary(key=key, bytes=info.bytes, put_at=info.put_at)
 
@@ -178,7 +178,7 @@ class LocalObjects:
         except NotFound:
             return
         except ObjectDamaged:
-            # Whether it is held can no longer be read: where it might be, nobody removes it.
+            # A damaged file does not show whether it is held: in a bucket with holds, it may not be removed.
             if self._definition(bucket).holds:
                 raise
             return
@@ -188,7 +188,7 @@ class LocalObjects:
     # --- files ----------------------------------------------------------------------------------------------
 
     def _start(self, bucket: str, key: str) -> ObjectFile:
-        """The attributes alone."""
+        """Read the object's attributes alone."""
         try:
             return files.read(self._medium.get_start(path_of(bucket, key), START_BYTES_MAX), bucket, key)
         except NotFound as error:

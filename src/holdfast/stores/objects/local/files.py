@@ -23,12 +23,12 @@ from holdfast.security.ciphers import Cipher
 MAGIC: Final = b"HFOB1\n\0\0"
 _LENGTHS: Final = struct.Struct(">II")
 HEAD_BYTES: Final = len(MAGIC) + _LENGTHS.size
-# Metadata, a key and what is around them fit, also when JSON escapes every character of them.
+# Metadata, a key and the JSON around them fit, even if JSON escapes every character.
 START_BYTES_MAX: Final = 32 * 1024
 
 
 class ObjectFile(msgspec.Struct, frozen=True, kw_only=True):
-    """`stored` is the body as it is kept; empty where only the beginning of the file was read."""
+    """An object's file. `stored` is the body as stored; empty if only the beginning of the file was read."""
 
     info: ObjectInfo
     stored: bytes
@@ -48,7 +48,7 @@ def made(info: ObjectInfo, body: bytes, bucket: str, cipher: Cipher | None) -> O
 
 
 def read(file: bytes, bucket: str, key: str) -> ObjectFile:
-    """From a whole file, or from its first `START_BYTES_MAX` bytes where the attributes are enough."""
+    """Parse a whole file, or its first `START_BYTES_MAX` bytes if the attributes are enough."""
     if not file.startswith(MAGIC) or len(file) < HEAD_BYTES:
         raise ObjectDamaged(bucket, key, "its file does not begin as one of ours")
     length, checksum = _LENGTHS.unpack_from(file, len(MAGIC))
@@ -65,7 +65,7 @@ def read(file: bytes, bucket: str, key: str) -> ObjectFile:
 
 
 def body_of(file: ObjectFile, bucket: str, cipher: Cipher | None) -> bytes:
-    """Decrypted, and checked against the hash that was taken when it was put."""
+    """Return the decrypted body, checked against the hash that was taken when it was put."""
     key = file.info.key
     try:
         body = file.stored if cipher is None else cipher.decrypt(file.stored, _context(bucket, file.info))

@@ -1,9 +1,8 @@
-"""Where files of objects are kept: a folder of the disk, or memory.
+"""Storage for the files of objects: a folder on disk, or memory.
 
-On disk a file is written under a name of its own, brought to the disk, given its place in one step, and the
-folders on the way are brought to the disk too, before anybody is told that it is kept: after a power cut no
-name is there without its bytes. obstore lists and removes; it asks the disk for nothing, and so what must be
-kept is written by hand.
+On disk, a put writes the file under a unique temporary name, syncs it, moves it to its path in one step, and
+syncs the folders on the path, all before it returns: after a power failure no name exists without its bytes.
+obstore lists and removes files; it never calls fsync, so this module writes durable files itself.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from holdfast.core.errors import (
 )
 from holdfast.stores.objects.local.paths import LOCK, STAGING
 
-# How many folders are known to be on the disk; those forgotten are brought there once more.
+# How many synced folders to remember; a forgotten one is synced again.
 FOLDERS_KNOWN_MAX: Final = 10_000
-# A file that is still on its way after so long belongs to a process that is no more.
+# A temporary file of this age belongs to a process that has ended.
 STRAY_S: Final = 86_400.0
 STAGED_BYTES: Final = 16
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Medium(Protocol):
-    """Files by path; the first step of a path is the bucket. Calls block, and any thread may make them."""
+    """Files by path; the first part of a path is the bucket. Calls block, and any thread may make them."""
 
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
-        """Kept for good when it returns. `AlreadyExists` if `create_only` and there is one."""
+        """Store the file durably. Raise `AlreadyExists` if `create_only` is set and the file exists."""
         ...
 
     def get(self, path: str) -> bytes: ...
@@ -57,7 +56,9 @@ class Medium(Protocol):
     def paths(self, folder: str) -> list[str]: ...
 
     def alone(self, bucket: str) -> AbstractContextManager[None]:
-        """Nobody else changes what is there, in any process; what is new may come."""
+        """Lock the bucket across processes: no other caller changes existing files; new files may still be
+        added.
+        """
         ...
 
     def remove_strays(self, bucket: str) -> None: ...
@@ -92,7 +93,7 @@ class MemoryMedium:
             yield
 
     def remove_strays(self, bucket: str) -> None:
-        """There are none: nothing is on its way here."""
+        """Do nothing: memory has no temporary files."""
 
 
 class FolderMedium:
@@ -107,11 +108,11 @@ class FolderMedium:
                 "`objects`."
             ) from error
         self._folder, self._clock = folder, clock
-        # Folders that this process has brought to the disk, with their way there; they are never removed.
+        # Folders that this process has synced, with the folders above them; they are never removed.
         self._kept: set[str] = set()
 
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
-        # By chance alone: engines, threads and processes that share the folder know nothing of each other.
+        # A random name: engines, threads and processes that share the folder do not coordinate.
         name = f"{self._clock.now():.3f}-{token_hex(STAGED_BYTES)}"
         staged = f"{self._folder}/{path.partition('/')[0]}/{STAGING}/{name}"
         place = f"{self._folder}/{path}"
@@ -119,7 +120,7 @@ class FolderMedium:
             _with_folder(staged, lambda: _write(staged, file))
             try:
                 _sync(Path(staged))
-                # A link is refused where there is a file; a name that is moved takes its place.
+                # A link fails if the file exists; a rename replaces it.
                 _with_folder(place, lambda: (os.link if create_only else os.replace)(staged, place))
                 self._keep_folders(os.path.dirname(place))
             finally:
@@ -160,9 +161,7 @@ class FolderMedium:
                 (self._folder / path).unlink(missing_ok=True)
 
     def _keep_folders(self, folder: str) -> None:
-        """The folder of the file always, those above once: their entries change only when a folder is
-        made.
-        """
+        """Sync the file's folder always, and each folder above it once: only a new folder changes those."""
         _sync(Path(folder))
         new: list[str] = []
         while folder != str(self._folder) and folder not in self._kept:
@@ -171,13 +170,13 @@ class FolderMedium:
             _sync(Path(folder))
         if len(self._kept) > FOLDERS_KNOWN_MAX:
             self._kept.clear()
-        # Only now, so that nobody relies on a way that is not yet on the disk.
+        # Only now, so that no caller relies on a path that is not yet on the disk.
         self._kept.update(new)
 
 
 @contextmanager
 def mapped(path: str) -> Iterator[None]:
-    """What the disk or obstore raises, as one of ours."""
+    """Map errors of the disk and of obstore to a `HoldfastError`."""
     try:
         yield
     except (AlreadyExistsError, FileExistsError) as error:
@@ -198,7 +197,7 @@ def _failure(path: str, error: Exception) -> HoldfastError:
 
 
 def _begun_at(staged: str) -> float | None:
-    """None for a file that is not ours: it is left alone."""
+    """Return when a temporary file was begun, or None for any other file, which is left alone."""
     moment, dash, _ = staged.partition("-")
     try:
         return float(moment) if dash else None
@@ -212,7 +211,7 @@ def _listed(store: LocalStore | MemoryStore, folder: str) -> list[str]:
 
 
 def _make_folder(folder: Path) -> None:
-    """With those above it, each on the disk."""
+    """Make the folder and those above it, and sync each."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -221,7 +220,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _with_folder(path: str, work: Callable[[], None]) -> None:
-    """Makes the folders on the way only where they are missing: mostly they are there."""
+    """Do the work, and make the folders on the path only if they are missing: mostly they exist."""
     try:
         work()
     except FileNotFoundError:
@@ -230,7 +229,7 @@ def _with_folder(path: str, work: Callable[[], None]) -> None:
 
 
 def _write(path: str, file: bytes) -> None:
-    """Under a name that nobody else has."""
+    """Write a file under a name that no other writer uses."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         left = memoryview(file)

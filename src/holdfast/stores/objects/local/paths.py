@@ -1,7 +1,8 @@
-"""Keys as paths of a file system, and back.
+"""Keys to paths of a file system, and back.
 
-Whatever is not a plain character is percent-encoded. A file ends with `@` and a folder does not, so that `a`
-and `a/b` can both be keys. A step that is too long for a file's name is cut into folders that end with `+`.
+Every character that is not plain is percent-encoded. A file name ends with `@` and a folder's does not, so
+that `a` and `a/b` can both be keys. A part that is too long for a file name is split into folders that end
+with `+`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ LOCK: Final = "lock"
 
 FILE_ENDING: Final = "@"
 CONTINUED: Final = "+"
-# File systems take 255 bytes; one is for the ending, and some more for what a store adds while it writes.
+# File systems take 255 bytes; one is for the suffix, and some more for what a store adds while it writes.
 STEP_LENGTH_MAX: Final = 200
 
 
@@ -25,13 +26,13 @@ def path_of(bucket: str, key: str) -> str:
 
 
 def folder_of(bucket: str, prefix: str) -> str:
-    """The folder in which every key is that begins with `prefix`."""
+    """Return the folder that contains every key that begins with `prefix`."""
     steps = prefix.split("/")[:-1]
     return "/".join([bucket, OBJECTS, *map(_cut, steps)])
 
 
 def key_of(bucket: str, path: str) -> str | None:
-    """None for a file that is no object."""
+    """Return the key of a path, or None for a file that is not an object."""
     if not path.endswith(FILE_ENDING):
         return None
     inside = path.removeprefix(f"{bucket}/{OBJECTS}/").removesuffix(FILE_ENDING)

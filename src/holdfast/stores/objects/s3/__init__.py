@@ -1,9 +1,9 @@
-"""The objects engine that speaks to S3: at AWS, or at any endpoint that answers its protocol.
+"""The objects engine for S3: at AWS, or at any endpoint with its protocol.
 
 engine.py     runs operations
-buckets.py    what a definition becomes: encryption, lifecycle, Object Lock
-service.py    asks: the SDK in a thread with retries, obstore for the bytes of objects
-failures.py   every error of both as one of ours
+buckets.py    applies a bucket's definition: encryption, lifecycle, Object Lock
+service.py    sends requests: the SDK in a thread with retries, obstore for the bytes of objects
+failures.py   maps every error of both to a `HoldfastError`
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from holdfast.config.aws_clients import Timeouts
 from holdfast.stores.objects.extra import require_obstore
 
-# Before the first import of it, which would say less.
+# Check before the first import of the dependency, whose own error says less.
 require_obstore()
 
 from holdfast.stores.objects.s3.engine import S3Objects, open_s3  # noqa: E402

@@ -1,9 +1,8 @@
-"""Buckets on S3: what a definition becomes, and what is read back of it.
+"""Buckets on S3: apply a definition, and read it back.
 
-A bucket with legal holds has Object Lock, and with it versions. A version that was replaced or whose object
-ended goes a day later, so that what is deleted does not live on out of sight; where versions are wanted, a
-month later. One that is held stays. Nothing in a bucket is public: that is said once, where nobody has said
-anything about it yet.
+A bucket with legal holds has Object Lock, and therefore versions. A noncurrent version expires after a day,
+so that deleted content does not stay out of sight; where versions are wanted, after a month. A held version
+stays. Nothing in a bucket is public: the public access block is set once, if the bucket has none yet.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from holdfast.operations.objects import (
 )
 from holdfast.stores.objects.s3.service import ALGORITHMS, Service
 
-# S3's region without a name of its own in a request.
+# The region that a CreateBucket request must not name.
 FIRST_REGION: Final = "us-east-1"
 OWN_BUCKET: Final = "BucketAlreadyOwnedByYou"
 NO_LOCK: Final = "ObjectLockConfigurationNotFoundError"
@@ -177,7 +176,7 @@ def _lifecycle(rules: list[Any]) -> tuple[LifecycleRule, ...]:
 
 
 def _are_unwanted(rules: list[Any]) -> bool:
-    """Whether versions are there for the holds' sake alone."""
+    """Return whether the bucket has versions only because legal holds need them."""
     return any(
         rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays") == UNWANTED_VERSION_DAYS
         for rule in rules
@@ -197,7 +196,7 @@ def _encryption_rule(definition: BucketDefinition) -> dict[str, Any]:
     default = {"SSEAlgorithm": ALGORITHMS[definition.encryption]}
     if definition.kms_key is not None:
         default["KMSMasterKeyID"] = definition.kms_key
-    # One key of KMS per bucket and while, in place of one per object: fewer requests to pay.
+    # One KMS key per bucket for a while instead of one per object: fewer KMS requests to pay for.
     return {
         "ApplyServerSideEncryptionByDefault": default,
         "BucketKeyEnabled": definition.encryption == "kms",

@@ -1,7 +1,7 @@
 """The objects engine on S3: each operation is one or a few requests.
 
-The hash of a body travels as metadata and is checked when it is read. A hold is checked before an overwrite
-or a delete; should one be set in between, S3 keeps the version that is held.
+The hash of a body travels as metadata and is checked when the body is read. The engine checks for a hold
+before an overwrite or a delete; if a hold is set in between, S3 keeps the held version.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MARKED: Final = "x-amz-delete-marker"
 
 
 def open_s3(address: str, *, timeouts: Timeouts | None = None, clock: Clock = SYSTEM_CLOCK) -> S3Objects:
-    """`s3://us-east-1`, or `s3+http://127.0.0.1:5000` for a server that speaks its protocol."""
+    """Open objects at AWS (`s3://us-east-1`) or at an endpoint (`s3+http://127.0.0.1:5000`)."""
     return S3Objects(Service(ServiceAddress.parse(address), timeouts or Timeouts()), clock=clock)
 
 
@@ -129,7 +129,7 @@ class S3Objects:
                 put_at=answer.meta["last_modified"].timestamp(),
                 metadata=attributes,
                 etag=_plain(answer.meta["e_tag"]),
-                # Only objects that have versions can be held.
+                # Only objects with versions can be held.
                 held=answer.meta["version"] is not None and await self._is_held(get.bucket, get.key),
             ),
             body=body,
@@ -178,13 +178,13 @@ class S3Objects:
             if "VersionId" not in told:
                 await self._remove(bucket, key)
                 return
-        # With the current version alone gone, the one before it would be back; behind a marker, all are still
-        # there.
+        # Deleting only the current version would restore the previous one; a delete marker would leave all of
+        # them.
         for version in await self._versions(bucket, key):
             await self._remove(bucket, key, VersionId=version)
 
     async def _versions(self, bucket: str, key: str) -> list[str]:
-        """The older ones first, so that none is seen again on the way."""
+        """Return the versions, the current one last: deleting them in order never restores an older one."""
         found: list[tuple[bool, str]] = []
         after: dict[str, Any] = {}
         while True:
@@ -193,7 +193,7 @@ class S3Objects:
             )
             every = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
             found += [(each["IsLatest"], each["VersionId"]) for each in every if each["Key"] == key]
-            # Keys that are longer come after this one.
+            # Longer keys with this prefix come after this key.
             if not page["IsTruncated"] or page["NextKeyMarker"] != key:
                 return [version for _, version in sorted(found)]
             after = {"KeyMarker": key, "VersionIdMarker": page["NextVersionIdMarker"]}
@@ -239,7 +239,7 @@ class S3Objects:
 
 
 def _is_marked_deleted(error: NotFound) -> bool:
-    """Whether there is nothing to be seen because a marker hides the versions."""
+    """Return whether the object is missing because a delete marker hides its versions."""
     answer: Any = getattr(error.__cause__, "response", {})
     return bool(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get(MARKED) == "true")
 

@@ -1,4 +1,4 @@
-"""Every failure of S3, as the SDK or obstore tells it, as one of ours."""
+"""Maps every failure of S3, reported by the SDK or by obstore, to a `HoldfastError`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ TAKEN_CODES: Final = frozenset({"BucketAlreadyExists", "OperationAborted"})
 INVALID_CODES: Final = frozenset(
     {"InvalidRequest", "InvalidArgument", "InvalidBucketState", "InvalidBucketName"}
 )
-# HEAD has no body that could say more.
+# The response to HEAD has no body that could say more.
 REFUSED_HEAD: Final = "403"
-# The one place where obstore tells the status of an answer that has no class of its own.
+# obstore gives the status of a response only in this text, unless the error has a class of its own.
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 
 def failure_of(cause: Exception, action: str, where: str, *, writes: bool) -> HoldfastError:
-    """Of a call by the SDK."""
+    """Map an error of an SDK call."""
     code = get_error_code(cause)
     if code in MISSING_CODES:
         return NotFound(f"{where} has no such bucket or object ({action}): {cause}")
@@ -57,7 +57,7 @@ def failure_of(cause: Exception, action: str, where: str, *, writes: bool) -> Ho
 
 @contextmanager
 def mapped(bucket: str, key: str, where: str, *, writes: bool) -> Iterator[None]:
-    """Of a call by obstore."""
+    """Map the errors of an obstore call."""
     try:
         yield
     except AlreadyExistsError as error:

@@ -1,7 +1,8 @@
-"""Asks S3: the SDK's client in a thread with a few retries, and obstore's stores for the bytes of objects.
+"""Sends requests to S3: the SDK's client in a thread with a few retries, and obstore's stores for the bytes
+of objects.
 
-obstore puts and gets; what it does not offer is the SDK's: buckets, legal holds, versions, heads with a
-hold's state, and pages of keys (obstore's prefixes end at a '/'). Both sign by the same credentials.
+obstore puts and gets; the SDK does what obstore does not offer: buckets, legal holds, versions, heads with
+the state of a hold, and pages of keys (obstore's prefixes end at a '/'). Both sign with the same credentials.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from holdfast.stores.objects.s3.failures import failure_of
 CONNECTIONS: Final = 16
 ATTEMPTS_MAX: Final = 3
 PAUSE_S: Final = 0.1
-# How long obstore uses credentials before it asks the SDK's chain again, which renews them in time.
+# How long obstore uses credentials before it asks the SDK's provider chain again, which renews them in time.
 CREDENTIALS_KEPT: Final = timedelta(minutes=5)
 ALGORITHMS: Final[dict[Encryption, str]] = {"s3": "AES256", "kms": "aws:kms"}
 
@@ -42,7 +43,7 @@ class Service:
     async def ask(
         self, action: str, call: Callable[..., Any], *, writes: bool = False, **request: Any
     ) -> Any:
-        """One call of the SDK; all that is asked here may be asked again."""
+        """Make one call of the SDK. Every call made here may be retried."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 return await asyncio.to_thread(call, **request)
@@ -54,7 +55,7 @@ class Service:
         raise OutcomeUnknown(f"{action} was not tried.", safe_to_repeat=True)
 
     def store(self, bucket: str, encryption: Encryption | None = None, kms_key: str | None = None) -> S3Store:
-        """Where obstore puts and gets; how it encrypts is part of the store."""
+        """Return obstore's store for a bucket. The encryption is part of the store."""
         wanted = (bucket, encryption, kms_key)
         if wanted not in self._stores:
             self._stores[wanted] = self._made(bucket, encryption, kms_key)
@@ -86,7 +87,7 @@ class Service:
         )
 
     def _credentials(self) -> Any:
-        # The client's own, whichever way it came by them; the SDK has no public name for them.
+        # The client's own credentials, wherever they came from; the SDK has no public name for them.
         found = self.client._request_signer._credentials.get_frozen_credentials()
         return {
             "access_key_id": found.access_key,

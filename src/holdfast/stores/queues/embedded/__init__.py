@@ -1,8 +1,8 @@
 """The embedded queues engine: SQS's semantics in process, durable in one SQLite file that processes may
 share.
 
-engine.py     runs operations: writes through the committer, receives that wait until something is due
-waiting.py    who waits in this process; bell.py how the waiters of other processes hear of a commit
+engine.py     runs operations: writes through the committer, receives that wait until a message is due
+waiting.py    the waiting receives of this process; bell.py wakes those of other processes after a commit
 act/          each operation, from a checked request to its result
 storage/      rows in, rows out: the only SQL
 """

@@ -1,10 +1,11 @@
-"""How those who wait in other processes hear of a commit to the file they share.
+"""Wake the waiting receives of other processes after a commit to the file they share.
 
     queues.db   queues.db-waiting/4711-1f…   queues.db-waiting/4712-90…
 
-A process in which somebody waits has a named pipe in the folder beside the file, and one thread that reads
-it. Whoever made something visible writes a byte into each pipe after its commit. A pipe that nobody reads any
-more refuses to be opened, and is removed. If pipes cannot be made here, waiters still look once a second.
+A process with a waiting receive has a named pipe in the folder next to the file, and one thread that reads
+it. A process that made a message visible writes one byte into each pipe after its commit. A pipe without a
+reader cannot be opened for writing, and is removed. Where the system has no named pipes, waiting receives
+still look once a second.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from secrets import token_hex
 from typing import Final
 
 FOLDER_SUFFIX: Final = "-waiting"
-# A name that is not yet to be rung: between making a pipe and opening it, it looks abandoned.
+# A name that other processes ignore: between its creation and its opening, a pipe looks abandoned.
 HIDDEN: Final = "."
 READ_BYTES: Final = 65536
 
@@ -26,7 +27,9 @@ log = logging.getLogger(__name__)
 
 
 class Bell:
-    """`rung` is called, in the bell's own thread, for every stroke from another process."""
+    """A named pipe that other processes ring. The bell's thread calls `rung` for every ring from another
+    process.
+    """
 
     def __init__(self, path: str, rung: Callable[[], None]) -> None:
         self._folder, self._rung = path + FOLDER_SUFFIX, rung
@@ -38,17 +41,17 @@ class Bell:
         self._is_deaf = False
 
     def listen(self) -> None:
-        """From now on, until `close`. Again, it does nothing."""
+        """Listen until `close`. A second call does nothing."""
         with self._lock:
             if self._thread is None and not self._is_deaf:
                 self._start()
 
     def ring(self) -> None:
-        """Tell every other process that listens."""
+        """Ring the bell of every other process that listens."""
         try:
             names = os.listdir(self._folder)
         except OSError:
-            # Nobody has ever waited here.
+            # No process has ever waited here.
             return
         for name in names:
             if name != self._name and not name.startswith(HIDDEN):
@@ -58,7 +61,7 @@ class Bell:
         with self._lock:
             thread, pipe, self._is_deaf = self._thread, self._pipe, True
             self._thread = self._pipe = None
-        # A forked child has neither the thread nor a right to the pipe.
+        # A forked child does not have the thread, and does not own the pipe.
         if thread is None or pipe is None or os.getpid() != self._process:
             return
         os.write(pipe, b"\0")
@@ -85,7 +88,7 @@ class Bell:
         os.makedirs(self._folder, exist_ok=True)
         hidden = os.path.join(self._folder, HIDDEN + self._name)
         os.mkfifo(hidden, 0o600)
-        # Also for writing: then reading waits for the next stroke, instead of ending with the last writer.
+        # Open for writing too: a read then waits for the next ring instead of ending with the last writer.
         pipe = os.open(hidden, os.O_RDWR | os.O_CLOEXEC)
         os.rename(hidden, os.path.join(self._folder, self._name))
         return pipe
@@ -99,14 +102,14 @@ def _strike(path: str) -> None:
     try:
         pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        # Nobody reads it: its process ended without taking it along.
+        # It has no reader: its process ended without removing it.
         with contextlib.suppress(OSError):
             os.unlink(path)
         return
     try:
         os.write(pipe, b"\0")
     except OSError:
-        # Full of strokes that are not read yet (one is enough), or its reader has just gone.
+        # The pipe is full of unread rings (one is enough), or its reader has just closed it.
         return
     finally:
         os.close(pipe)

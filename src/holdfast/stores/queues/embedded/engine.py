@@ -1,9 +1,8 @@
-"""The engine: takes an operation to the function that carries it out, and lets a receive wait.
+"""The embedded queues engine: passes each operation to its function, and lets a receive wait.
 
-An operation is a generator of steps: a unit of work to be committed, or a sleep until something may be due.
-`run` (for asyncio) and `run_blocking` (for threads and scripts) are two ways to wait for each step. Writes of
-all callers share fsynced transactions; what follows a commit wakes those who wait, here and in other
-processes.
+An operation is a generator of steps: a unit of work to commit, or a sleep until a message may be due. `run`
+(for asyncio) and `run_blocking` (for threads and scripts) are two ways to wait for each step. The writes of
+all callers share fsynced transactions; a commit wakes the waiting receives, in this process and in others.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from holdfast.stores.sqlite import Batch, Connection, Database, Receipt, Tuning
 
 R = TypeVar("R")
 IN_MEMORY: Final = ":memory:"
-# How often those who wait look whether there is something that nobody else removes.
+# How often a waiting receive looks for expired rows that no other work removes.
 IDLE_SWEEP_S: Final = 60.0
 
 
@@ -51,14 +50,14 @@ READS: Final[dict[type[Operation[Any]], Callable[[Any, Connection, float], Any]]
     ops.DescribeQueue: queues.describe_queue,
     ops.Browse: queues.browse,
 }
-# One unit of work each, whose result is the answer.
+# Operations of one unit of work, whose result is the operation's result.
 WRITES: Final[dict[type[Operation[Any]], Callable[[Any, Writing], Any]]] = {
     ops.CreateQueue: queues.create_queue,
     ops.UpdateQueue: queues.update_queue,
     ops.DeleteQueue: queues.delete_queue,
     ops.SendMessages: sending.send_messages,
 }
-# Judged whole before their first row is written, so they need no savepoint to be undone by.
+# Operations that check everything before their first row is written, so they need no savepoint.
 REFUSE_BEFORE_WRITING: Final = frozenset(
     {ops.SendMessages, ops.ReceiveMessages, ops.DeleteMessages, ops.ChangeVisibility}
 )
@@ -67,16 +66,17 @@ REFUSE_BEFORE_WRITING: Final = frozenset(
 def open_queues(
     path: str | PathLike[str] | None = None, *, clock: Clock = SYSTEM_CLOCK, tuning: Tuning | None = None
 ) -> EmbeddedQueues:
-    """Open a file of queues, made if there is none; without a path, queues in memory that end with `close`.
+    """Open a file of queues and create it if it is missing; without a path, open queues in memory that end
+    with `close`.
 
-    What is deleted is overwritten (`secure_delete`), whatever the tuning: messages come and go.
+    Deleted content is overwritten (`secure_delete`) whatever the tuning, because messages are short-lived.
     """
     tuned = replace(tuning or Tuning(), secure_delete=True)
     return EmbeddedQueues(Database.open(IN_MEMORY if path is None else path, SCHEMA, tuned), clock)
 
 
 class EmbeddedQueues:
-    """Made by `open_queues`. Any thread and any event loop may use it."""
+    """The embedded queues engine, opened by `open_queues`. Any thread and any event loop may use it."""
 
     def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK) -> None:
         self.database = database
@@ -87,9 +87,7 @@ class EmbeddedQueues:
         self._bell = None if database.path == IN_MEMORY else Bell(database.path, self._waiters.ring_all)
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation, from an event loop. One that is cancelled may still be done, a receive
-        excepted.
-        """
+        """Run one operation, from an event loop. A cancelled one may still be done, except a receive."""
         with closing(self._steps(operation)) as steps:
             answer: Any = None
             while True:
@@ -103,7 +101,7 @@ class EmbeddedQueues:
                     answer = await step
 
     def run_blocking(self, operation: Operation[R]) -> R:
-        """Do one operation and wait for it, from a thread or a script."""
+        """Run one operation and wait for it, from a thread or a script."""
         with closing(self._steps(operation)) as steps:
             answer: Any = None
             while True:
@@ -117,9 +115,9 @@ class EmbeddedQueues:
                     answer = step.result()
 
     def compact(self, *, rewrite: bool = True) -> bool:
-        """Removes all that is past retention or purged, then leaves nothing on the disk of what was deleted.
+        """Remove all messages that are past retention or purged, then clear deleted content from the disk.
 
-        False where readers or writers kept it from that: try again. Blocks for as long as the file is being
+        Return False if readers or writers prevented it: call it again. Blocks while the file is being
         written.
         """
         while self.database.write(lambda connection: sweeping.sweep(connection, self._clock.now())):
@@ -127,7 +125,7 @@ class EmbeddedQueues:
         return self.database.compact(rewrite=rewrite)
 
     def close(self) -> None:
-        """Finish what was accepted, then refuse everything; who waits is told."""
+        """Finish the accepted operations, then refuse new ones; waiting receives raise `StoreClosed`."""
         self.database.close()
         if self._bell is not None:
             self._bell.close()
@@ -181,7 +179,7 @@ class EmbeddedQueues:
                         return received.messages
                     if received.more:
                         continue
-                    # Somebody was quicker: look again when the next may be due.
+                    # Another receiver was faster: look again when the next message may be due.
                     due = self._read(operation, receiving.next_due)
                 left_s = ends_at - perf_counter()
                 if left_s <= 0:
@@ -203,8 +201,8 @@ class EmbeddedQueues:
         try:
             received: receiving.Received = yield self._submit(operation, receive)
         except GeneratorExit:
-            # Who asked was cancelled. Units are done in order: this one finds what the one before it has
-            # received.
+            # The caller was cancelled. Units run in order, so this one finds the messages that the previous
+            # unit received.
             with suppress(StoreClosed):
                 self._submit(operation, lambda _, work: receiving.take_back(operation, outcome, work))
             raise
@@ -228,7 +226,7 @@ class EmbeddedQueues:
         operation: ops.DeleteMessages | ops.ChangeVisibility,
         act: Callable[[Any, Writing], int],
     ) -> Steps[None]:
-        # Raised after the commit: those whose receipts hold are done.
+        # Raise after the commit: the valid receipts are done.
         lost = yield self._submit(operation, act)
         if lost:
             raise ReceiptLost(
@@ -252,7 +250,7 @@ class EmbeddedQueues:
         yield from self._clear_dropped(operation)
 
     def _clear_dropped(self, operation: Operation[Any]) -> Steps[None]:
-        """The queue is empty already; this takes the content off the disk before it says so."""
+        """Take the content of a purged or deleted queue off the disk before the operation returns."""
         while (yield self._submit(operation, queues.clear_dropped)):
             continue
 
@@ -282,7 +280,7 @@ class EmbeddedQueues:
         return self.database.submit(unit, savepoint=changes_catalog)
 
     def _ring_after(self, batch: Batch, rung: set[str], names: set[str]) -> None:
-        """Once for each queue and transaction, however many units were about it."""
+        """Ring once for each queue and transaction, however many units touched the queue."""
 
         def ring() -> None:
             fresh = names - rung

@@ -1,7 +1,7 @@
-"""Who waits in this process for a message: a receive registers, looks, and sleeps until it is rung or its
-time is over.
+"""The waiting receives of this process: a receive registers, looks, and sleeps until it is woken or its time
+is over.
 
-A waiter sleeps in its event loop or, for `run_blocking`, in its thread; nobody has a thread of its own.
+A waiter sleeps in its event loop or, for `run_blocking`, in its thread; no waiter has a thread of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class Waiter:
-    """One receive. Rung between a look and the sleep that follows, it does not sleep."""
+    """One waiting receive. If it is rung between a look and the sleep that follows, it does not sleep."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +21,7 @@ class Waiter:
         self._wake: Callable[[], object] | None = None
 
     def forget(self) -> None:
-        """To be called before a look: what was rung for until now will be seen by it."""
+        """Clear earlier rings. Call it before a look, which covers them."""
         self._is_rung = False
 
     def ring(self) -> None:
@@ -92,5 +92,5 @@ def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> No
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:
-        # The loop was closed: who waited there is gone.
+        # The loop was closed: its waiter no longer exists.
         return

@@ -1,10 +1,10 @@
-"""The queues engine that speaks to SQS: at AWS, or at any endpoint that answers its protocol.
+"""The queues engine for SQS: at AWS, or at any endpoint with its protocol.
 
-engine.py       runs operations: takes each to its function in act/
+engine.py       runs operations: passes each to its function in act/
 act/            one operation → one or more requests → its result
-definitions.py  queues as SQS's attributes and back; messages.py messages as its entries and back
-service.py      asks: a thread for the SDK's call, the retries, the doubt after a lost answer
-failures.py     every error of the SDK and of the service as one of ours
+definitions.py  queues to SQS's attributes and back; messages.py messages to its entries and back
+service.py      sends requests: a thread for the SDK's call, the retries, the doubt after a lost response
+failures.py     maps every error of the SDK and of the service to a `HoldfastError`
 """
 
 from __future__ import annotations

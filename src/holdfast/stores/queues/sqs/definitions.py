@@ -1,4 +1,4 @@
-"""A queue's definition as SQS's attributes, and back."""
+"""A queue's definition to SQS's attributes, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.stores.queues.checks import FIFO_ENDING, canonical
 
 
 def attributes_of(definition: QueueDefinition, dead_letters_arn: str | None) -> dict[str, str]:
-    """Those that a queue can be given at any time; an empty policy takes away the one that is there."""
+    """Return the attributes that a queue accepts at any time. An empty policy removes the current one."""
     attributes = {
         "VisibilityTimeout": str(definition.visibility_s),
         "DelaySeconds": str(definition.delay_s),
@@ -51,7 +51,7 @@ def definition_of(name: str, attributes: Mapping[str, Any]) -> QueueDefinition:
 
 
 def name_of(arn: str) -> str:
-    """`arn:aws:sqs:us-east-1:123456789012:events.fifo` is of `events.fifo`."""
+    """Return the queue's name: `events.fifo` for `arn:aws:sqs:us-east-1:123456789012:events.fifo`."""
     return arn.rpartition(":")[2]
 
 

@@ -1,5 +1,5 @@
-"""The engine: takes an operation to the function that carries it out at SQS. Results and errors are the
-embedded's.
+"""The SQS engine: passes each operation to its function. Results and errors are the same as the embedded
+engine's.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from holdfast.stores.retrying import Backoff, Waiting
 R = TypeVar("R")
 Act = Callable[[Any, Service], Awaitable[Any]]
 
-# So many receives may wait at once, and as many other requests be under way.
+# The most receives that may wait at once, and the most other requests in flight.
 THREADS: Final = 32
-# An answer to a receive may take as long as it waits.
+# The response to a receive may take as long as the receive waits.
 TIMEOUTS: Final = Timeouts(read_s=RECEIVE_WAIT_S_MAX + 10.0)
 
 ACTS: Final[dict[type[Operation[Any]], Act]] = {
@@ -50,7 +50,7 @@ def open_sqs(
     threads: int = THREADS,
     waiting: Waiting | None = None,
 ) -> SQSQueues:
-    """Queues at AWS (`sqs://us-east-1`) or at an endpoint (`sqs+http://127.0.0.1:5000`). Nothing is sent
+    """Open queues at AWS (`sqs://us-east-1`) or at an endpoint (`sqs+http://127.0.0.1:5000`). Sends nothing
     yet.
     """
     require_sdk("The SQS engine")
@@ -63,13 +63,13 @@ def open_sqs(
 
 
 class SQSQueues:
-    """Made by `open_sqs`. Any event loop may use it, also several."""
+    """The SQS queues engine, opened by `open_sqs`. Any event loop may use it, also several."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation. Whatever it raises is a `HoldfastError`. One that is cancelled may still be
+        """Run one operation. Every error it raises is a `HoldfastError`. A cancelled operation may still be
         done.
         """
         act = ACTS.get(type(operation))
@@ -81,9 +81,9 @@ class SQSQueues:
         except HoldfastError:
             raise
         except Exception as error:
-            # Most likely an answer without a member that the service always gives.
+            # Most likely a response lacks a member that the service always sends.
             raise InternalError(f"{type(operation).__name__} could not be done: {error!r}") from error
 
     def close(self) -> None:
-        """Let what was sent be answered, then refuse everything."""
+        """Wait for the responses to requests in flight, then refuse new ones."""
         self._service.close()

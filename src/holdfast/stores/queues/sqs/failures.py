@@ -1,8 +1,8 @@
-"""Every failure of the SDK and of SQS as one of ours, and whether the request may come again.
+"""Maps every failure of the SDK and of SQS to a `HoldfastError`, and says whether the request may be retried.
 
 final      the same request would fail again
 undone     it was not done, and may be later
-doubtful   it may have been done: `service.py` decides whether it may come again
+doubtful   it may have been done: `service.py` decides whether to retry it
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from holdfast.core.errors import HoldfastError
 Kind: TypeAlias = Literal["final", "undone", "doubtful"]
 
 SERVER_FAULT: Final = 500
-# Some codes come with this in front, depending on the protocol that the SDK speaks.
+# Some codes have this prefix, depending on the protocol that the SDK uses.
 CODE_PREFIX: Final = "AWS.SimpleQueueService."
-# What SQS asks for after a queue was deleted or purged.
+# The wait that SQS requires after a queue was deleted or purged.
 SETTLING_S: Final = 60.0
 
 
@@ -68,7 +68,9 @@ class Failure(NamedTuple):
 
 
 def failure_of(cause: Exception, action: str, where: str) -> Failure:
-    """`action` is the service's name for what was asked, `where` the address it was asked at."""
+    """Map an error of the SDK. `action` is the service's name for the request, `where` the address it was
+    sent to.
+    """
     if isinstance(cause, HoldfastError):
         return Failure(cause, "final")
     response = getattr(cause, "response", None)
@@ -78,10 +80,10 @@ def failure_of(cause: Exception, action: str, where: str) -> Failure:
 
 
 def error_of(code: str, text: str, status: int = 400) -> HoldfastError:
-    """What the service calls `code`, also of one entry of a batch."""
+    """Return the error for the service's `code`, also for one entry of a batch."""
     code = code.removeprefix(CODE_PREFIX)
     if code == "InvalidParameterValue" and "receipt handle" in text.lower():
-        # Of a FIFO queue whose visibility time is over.
+        # For a FIFO queue whose visibility timeout has expired.
         return errors.ReceiptLost(text)
     if code in CODES:
         return CODES[code](text)

@@ -1,7 +1,7 @@
-"""Messages as entries of SQS's batches, and as it gives them back.
+"""Messages to entries of SQS's batches, and received messages back.
 
-A redriven message of a FIFO queue is sent under a deduplication id of its own (see `act/redriving.py`); the
-one it had travels in the attribute `holdfast.deduplication`, and is told as the message's.
+A redriven message of a FIFO queue is sent under a deduplication id of its own (see `act/redriving.py`). Its
+first deduplication id travels in the attribute `holdfast.deduplication`, and readers get that one.
 """
 
 from __future__ import annotations

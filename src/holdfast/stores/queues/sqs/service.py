@@ -1,9 +1,9 @@
-"""Asks SQS: one request and its answer, with everything that may go wrong between the two.
+"""Sends requests to SQS and handles every way in which one may fail.
 
-The SDK's calls run in threads, so that the event loop goes on; receives that wait have threads of their own,
-so that they keep nobody from sending. A failure that passes is waited out with jitter. After a failure that
-leaves open whether the request was done, it comes again only if that can do no harm; otherwise the caller
-hears `OutcomeUnknown`.
+The SDK's calls run in threads, so that the event loop is not blocked; receives that wait have threads of
+their own, so that they do not delay sends. Transient failures are retried with jitter. After a failure that
+leaves open whether the request was done, it is retried only if that is harmless; otherwise the caller gets
+`OutcomeUnknown`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RECEIVE: Final = "ReceiveMessage"
 
 
 class Service:
-    """What the functions of act/ ask. `urls` are those of the queues seen so far."""
+    """The client that the functions of act/ use. `urls` caches the URLs of the queues used so far."""
 
     def __init__(self, client: Any, where: str, threads: int, backoff: Backoff, waiting: Waiting) -> None:
         self._client, self._where = client, where
@@ -33,7 +33,7 @@ class Service:
         self._is_closed = False
 
     def close(self) -> None:
-        """Let what was sent be answered, then refuse everything."""
+        """Wait for the responses to requests in flight, then refuse new ones."""
         self._is_closed = True
         self._threads.shutdown()
         self._receivers.shutdown()
@@ -48,7 +48,7 @@ class Service:
         self._urls.pop(queue, None)
 
     async def ask(self, action: str, *, is_repeatable: bool = True, **request: Any) -> Answer:
-        """The answer, or one of our errors."""
+        """Send one request and return its response, or raise a `HoldfastError`."""
         patience = Patience(self._backoff, self._waiting)
         in_doubt = False
         while True:

@@ -1,4 +1,4 @@
-"""PostgreSQL behind the port of SQL: a server of our own in a folder, or one by its URL."""
+"""PostgreSQL behind the SQL port: an embedded server over a folder, or a server by its URL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_embedded_postgres(
     sizes: PoolSizes | None = None,
     statement_timeout_ms: int = STATEMENT_TIMEOUT_MS,
 ) -> PostgresSql:
-    """A server over a folder, started when it is first used; `folder` None: a temporary one."""
+    """Open a server over a folder, started at its first use. `folder` None means a temporary one."""
     endpoint = EmbeddedEndpoint(EmbeddedServer(folder), database, statement_timeout_ms)
     return PostgresSql(Pool(endpoint, sizes or PoolSizes()))
 
@@ -38,8 +38,8 @@ def open_postgres(
     sizes: PoolSizes | None = None,
     statement_timeout_ms: int = STATEMENT_TIMEOUT_MS,
 ) -> PostgresSql:
-    """A server by its URL, and one that answers reads by another. `credentials` gives the text of the
-    secret.
+    """Open a server by its URL, and optionally a read replica by another. `credentials` returns the text of
+    the secret.
     """
     sizes = sizes or PoolSizes()
     pools = [

@@ -1,7 +1,7 @@
-"""A connection that does not wait for ever: a server that stands still, and says nothing, is left.
+"""A connection that does not wait for ever: it gives up on a server that hangs without responding.
 
-PostgreSQL ends a statement by itself (`statement_timeout`), as long as it runs. Where no word has come some
-seconds after that, nobody is there: the connection is closed, and the one who waits is told that it was lost.
+PostgreSQL ends a slow statement itself (`statement_timeout`), as long as the server works. If no response has
+come some seconds after that, the connection is closed, and the caller gets an error that it was lost.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from psycopg.abc import PQGen
 
 T = TypeVar("T")
 
-# Beyond what the server itself gives a statement.
+# Extra time after the server's own statement timeout.
 MARGIN_S: Final = 5.0
 _LOOK_S: Final = 0.1
 
 
 class Connection(psycopg.Connection[Any]):
-    """`statement_s_max`: what the server gives each statement; None, and any answer is waited for."""
+    """A connection with a limit on waiting. `statement_s_max` is the server's statement timeout; None waits
+    for any time.
+    """
 
     statement_s_max: float | None = None
     _under_way: int = 1
 
     @contextmanager
     def expecting(self, statements: int) -> Iterator[None]:
-        """So many are sent before the first is answered. None: what takes the server no time."""
+        """Allow time for this many statements, sent before the first response; 0 if the server needs none."""
         self._under_way = statements
         try:
             yield
@@ -38,7 +40,7 @@ class Connection(psycopg.Connection[Any]):
             self._under_way = 1
 
     def break_off(self) -> None:
-        """From any thread: whoever waits for an answer finds the connection lost."""
+        """Break the connection, from any thread: a caller that waits for a response finds it lost."""
         with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.fileno())) as line:
             line.shutdown(socket.SHUT_RDWR)
 

@@ -1,8 +1,7 @@
-"""What a server tells of itself, and of a statement: it prepares it, with the types that its parameters would
-have.
+"""Descriptions of the server, and of a statement: the server prepares it, with the types of its parameters.
 
-Nothing is run. The names and types of the columns are the server's; whether one may be null is what the
-catalogue says of the table's column behind it, where there is one.
+Nothing is run. The names and types of the columns are the server's; whether a column may be null comes from
+the catalog entry of the table's column, if it has one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ENUM: Final = "e"
 def describe(
     connect: Callable[[], psycopg.Connection[Any]], statement: Statement
 ) -> tuple[ResultColumn, ...]:
-    """The columns of the rows that it gives; none for a change that returns nothing."""
+    """Return the columns of the rows that a statement returns; none for a write that returns nothing."""
     try:
         with closing(connect()) as connection:
             connection.autocommit, connection.row_factory = True, tuple_row
@@ -41,7 +40,7 @@ def describe(
 
 
 def server_version(connect: Callable[[], psycopg.Connection[Any]]) -> str:
-    """The server's version, if it answers the simplest of questions."""
+    """Return the server's version if it answers a trivial query."""
     try:
         with closing(connect()) as connection:
             connection.execute("SELECT 1")
@@ -70,7 +69,7 @@ def _prepared(connection: psycopg.Connection[Any], statement: Statement) -> PGre
 
 
 def _type_of(connection: psycopg.Connection[Any], value: Any) -> int:
-    """As the driver would send it; what is nothing has any type."""
+    """Return the type that the driver would send the value as; None may have any type."""
     return 0 if value is None else int(Transformer(connection).get_dumper(value, PyFormat.AUTO).oid)
 
 
@@ -98,14 +97,14 @@ def _columns(connection: psycopg.Connection[Any], result: PGresult) -> tuple[Res
 
 
 def _type_names(connection: psycopg.Connection[Any], oids: list[int]) -> Mapping[int, str]:
-    """By oid. A type that lists its values is text to whoever reads it."""
+    """Return the names of types by oid. An enum type reads as text."""
     asked = "SELECT oid::int8, typname::text, typtype::text FROM pg_catalog.pg_type WHERE oid::int8 = ANY(%s::int8[])"
     rows = connection.execute(asked, ["{" + ",".join(map(str, oids)) + "}"])
     return {oid: "text" if kind == _ENUM else name for oid, name, kind in rows}
 
 
 def _nullables(connection: psycopg.Connection[Any], tables: list[int]) -> Mapping[tuple[int, int], bool]:
-    """Whether a column may be null, by table and place. Of a view nobody knows."""
+    """Return whether a column may be null, by table and position. Columns of a view are unknown."""
     asked = (
         "SELECT a.attrelid::int8, a.attnum::int8, NOT a.attnotnull FROM pg_catalog.pg_attribute a "
         "JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') "

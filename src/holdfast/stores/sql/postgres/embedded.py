@@ -1,4 +1,4 @@
-"""Run a PostgreSQL of our own: a folder, and a server over it that several processes share.
+"""Run an embedded PostgreSQL: a folder, and a server over it that several processes share.
 
     data/postgres/
       start.lock      held by the process that starts or stops the server
@@ -54,7 +54,7 @@ PORT: Final = 5432
 START_S_MAX: Final = 60
 STOP_S_MAX: Final = 60
 LOG_BYTES_MAX: Final = 1_000_000
-# A socket's whole path: 107 bytes and the end.
+# The limit of a socket's whole path: 107 bytes and the terminating zero.
 SOCKET_PATH_BYTES_MAX: Final = 107
 TEMPORARY_PREFIX: Final = "holdfast-postgres-"
 SOCKET_FOLDER_PREFIX: Final = "hf-"
@@ -115,9 +115,7 @@ class EmbeddedServer:
         return self.folder / "server"
 
     def running(self) -> Postmaster | None:
-        """Return the server if it takes connections; make and start nothing. Raise for a folder that it could
-        not use.
-        """
+        """Return the server if it takes connections; make and start nothing. Raise for an unusable folder."""
         with _explain_os_errors(self.folder):
             if (self.data / "PG_VERSION").is_file():
                 _check_version(self.data)
@@ -243,7 +241,7 @@ def _make_folder(folder: Path) -> None:
 
 @contextmanager
 def _explain_os_errors(folder: Path) -> Iterator[None]:
-    """Turn what the operating system refuses into an error of ours, in one sentence."""
+    """Turn an error of the operating system into a `HoldfastError` with one sentence."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Where PostgreSQL is and how it is connected to: asked anew for each connection.
+"""The address of PostgreSQL and its connection parameters, looked up again for each connection.
 
-So a password that was rotated is the new one, and an embedded server that has gone is started again.
+So a rotated password takes effect, and an embedded server that is gone is started again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
 from holdfast.stores.sql.postgres.values import teach
 
 CONNECT_S_MAX: Final = 10
-# A peer that has gone without a word is noticed after some seconds, not after hours.
+# Notice a silently lost peer after some seconds, not after hours.
 KEEPALIVE: Final = {
     "keepalives": "1",
     "keepalives_idle": "10",
@@ -31,18 +31,18 @@ KEEPALIVE: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
-# A transaction that waits for its own program, and holds its locks meanwhile, is ended.
+# PostgreSQL ends a transaction that stays idle this long, because it holds its locks meanwhile.
 IDLE_IN_TRANSACTION_MS_MAX: Final = 60_000
 SECURE_MODES: Final = frozenset({"require", "verify-ca", "verify-full"})
 MODES: Final = SECURE_MODES | {"disable", "allow", "prefer"}
-# For what libpq has no word that says the same as saying nothing.
+# Values for parameters whose default libpq cannot express.
 _SAYING_NOTHING: Final = {
     "client_encoding": "UTF8",
     "sslcertmode": "allow",
     "min_protocol_version": "3.0",
     "max_protocol_version": "3.0",
 }
-# Refused by itself, required, a name to be known by, or what can only refuse more.
+# Refused elsewhere, required, only a label, or only able to refuse more.
 _NOT_OF_THE_ENVIRONMENT: Final = frozenset(
     {"service", "servicefile", "user", "dbname", "application_name", "require_auth"}
 )
@@ -52,14 +52,14 @@ class Endpoint(Protocol):
     statement_s_max: float | None
 
     def conninfo(self) -> str:
-        """How to connect now. May take a while, and raises a `HoldfastError`."""
+        """Return the connection string for now. May take a while; raises a `HoldfastError`."""
         ...
 
     def release(self) -> None: ...
 
 
 class EmbeddedEndpoint:
-    """The server in our folder; the database is made where there is none."""
+    """The embedded server; creates the database if it is missing."""
 
     def __init__(self, server: EmbeddedServer, database: str, statement_timeout_ms: int) -> None:
         self.server, self._database = server, database
@@ -99,7 +99,7 @@ class EmbeddedEndpoint:
             try:
                 connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(_named(self._database)))
             except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                return  # Another process was quicker.
+                return  # Another process was faster.
 
 
 Credentials = Callable[[], str]
@@ -127,7 +127,7 @@ class ServerEndpoint:
         return _whole(parameters | {"options": options})
 
     def release(self) -> None:
-        """Nothing of it is ours."""
+        """Do nothing: Holdfast does not own the server."""
 
     def _log_in(self) -> dict[str, str]:
         if self._credentials is None:
@@ -150,7 +150,7 @@ class ServerEndpoint:
 
 
 def connected(endpoint: Endpoint) -> Connection:
-    """A connection beside the pool's: for what holds one for long, and to learn why none can be had."""
+    """Open a connection outside the pool: for long use, and to learn why none is available."""
     try:
         connection = Connection.connect(endpoint.conninfo(), autocommit=True)
     except psycopg.Error as error:
@@ -160,8 +160,10 @@ def connected(endpoint: Endpoint) -> Connection:
 
 
 def _whole(parameters: Mapping[str, Any]) -> str:
-    """With every parameter that a variable of libpq would fill otherwise: the setting says all that there is
-    to say.
+    """Return a connection string with a value for every parameter that libpq would take from an environment
+    variable.
+
+    So the setting alone decides.
     """
     if os.environ.get("PGSERVICE"):
         raise SettingsError(
@@ -173,7 +175,7 @@ def _whole(parameters: Mapping[str, Any]) -> str:
 
 @cache
 def _what_libpq_assumes() -> dict[str, str]:
-    """Each parameter that has a variable, as it is where nobody says anything."""
+    """Return libpq's default for each parameter that has an environment variable."""
     known = (option for option in pq.Conninfo.get_defaults() if option.envvar)
     assumed = {option.keyword.decode(): (option.compiled or b"").decode() for option in known}
     return {
@@ -190,7 +192,7 @@ def _named(database: str) -> psycopg.sql.Identifier:
 def _session_options(statement_timeout_ms: int) -> str:
     session = {
         "statement_timeout": statement_timeout_ms,
-        # Before the statement's own time is over, so that the two are told apart.
+        # Shorter than the statement timeout, so that the two errors can be distinguished.
         "lock_timeout": max(1, statement_timeout_ms * 2 // 3) if statement_timeout_ms else 0,
         "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS_MAX,
         "TimeZone": "UTC",
@@ -199,11 +201,11 @@ def _session_options(statement_timeout_ms: int) -> str:
 
 
 def _checked(url: str) -> dict[str, Any]:
-    """What libpq makes of the URL, encrypted unless the server is on this machine."""
+    """Parse and check the URL. Require encryption unless the server is on this machine."""
     try:
         parameters: dict[str, Any] = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        # Its message would have the URL, and the URL may have a password.
+        # The driver's message would contain the URL, which may contain a password.
         raise SettingsError(
             "The setting `sql` is no URL of PostgreSQL: write postgresql://user@host:5432/database."
         ) from None
@@ -219,7 +221,7 @@ def _checked(url: str) -> dict[str, Any]:
         )
     hosts = [host for key in ("host", "hostaddr") for host in str(parameters.get(key, "")).split(",") if host]
     if not hosts:
-        # Else variables of the environment would say where the rows go.
+        # Otherwise environment variables would choose the server.
         raise SettingsError(
             "The setting `sql` names no host: write postgresql://user@host:5432/database, with ?host=/folder "
             "for a socket."

@@ -1,12 +1,12 @@
 """PostgreSQL as a SQL store: statements on connections of a pool, from any event loop.
 
-psycopg's blocking calls run in threads of the engine's own, so that stores may be used from several loops one
-after the other and be closed from anywhere. A statement alone, or several in one transaction, are one trip to
-a thread; a transaction that waits for its caller between its statements is a trip for each.
+psycopg's blocking calls run in the engine's own threads, so that stores may be used from several loops one
+after the other and be closed from anywhere. A single statement, or several in one transaction, take one call
+to a thread; a transaction that waits for its caller between statements takes one for each.
 
-A lost connection: what surely was not done is done again on another one, until `PATIENCE_S` are over; so are
-reads, and writes that may be repeated. What may have been done is `OutcomeUnknown`. Inside a transaction of
-the caller's nothing is done again: the caller's decisions rest on what was read in it.
+After a lost connection, the engine retries on another one, until `PATIENCE_S` are over, work that was surely
+not done, reads, and repeatable writes. Work that may have been done raises `OutcomeUnknown`. Inside a
+caller's transaction nothing is retried: the caller's decisions depend on what it read there.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from holdfast.stores.sql.postgres.pools import Pool
 from holdfast.stores.sql.postgres.transactions import Transaction
 
 T = TypeVar("T")
-# What is done in a thread; it is told how many seconds it may wait for a connection.
+# Work for a thread; its argument is how many seconds it may wait for a connection.
 Work = Callable[[float], T]
 
-# How long a connection is waited for, and lost ones are replaced.
+# How long to wait for a connection and to replace lost ones.
 PATIENCE_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 PAUSE_S_MAX: Final = 1.0
-# A reader that does not answer is left alone for a while: the writer has all that it has.
+# A reader that does not respond is skipped for a while: the writer has all of its data.
 READER_WAIT_S: Final = 1.0
 READER_REST_S: Final = 5.0
-# How long what runs may go on when the engine is closed.
+# How long running statements may continue when the engine is closed.
 CLOSE_S_MAX: Final = 30.0
 CLOSED: Final = "The SQL store was closed."
 BUSY: Final = "The SQL store has more to do than it has time for: try again."
 
 
 class PostgresSql:
-    """`reader`, where there is one, answers the statements that may be a little behind."""
+    """The PostgreSQL engine. `reader`, if set, answers the statements that accept slightly old data."""
 
     def __init__(self, writer: Pool, reader: Pool | None = None, *, patience_s: float = PATIENCE_S) -> None:
         self._writer, self._reader, self._patience_s = writer, reader, patience_s
@@ -71,19 +71,20 @@ class PostgresSql:
         self._process = os.getpid()
         threads = writer.sizes.max + (reader.sizes.max if reader else 0)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-sql")
-        # Apart from those who wait for a connection: who has one must always be able to finish with it.
+        # Separate from the threads that wait for a connection: a caller that has one must always be able to
+        # finish.
         self._held = ThreadPoolExecutor(2 * writer.sizes.max, thread_name_prefix="holdfast-sql-held")
         self._listener = Listener(self._connect_to_listen)
         self._transactions: set[Transaction] = set()
         self._beside: weakref.WeakSet[Connection] = weakref.WeakSet()
 
     async def run(self, operation: Statement) -> Answer:
-        """Do one statement. Whatever it raises is a `HoldfastError`."""
+        """Run one statement. Every error it raises is a `HoldfastError`."""
         values.check(operation)
         return await self._in_thread(lambda left_s: self._run(operation, left_s), [operation])
 
     async def run_all(self, statements: Sequence[Statement]) -> list[Answer]:
-        """All or nothing, in this order."""
+        """Run the statements in this order, in one transaction."""
         if not statements:
             raise InvalidRequest("A transaction without a statement does nothing: give it at least one.")
         for statement in statements:
@@ -132,14 +133,14 @@ class PostgresSql:
         return await self._in_thread(lambda _left_s: describe(self.connect, statement), ())
 
     def connect(self) -> Connection:
-        """A connection beside the pool, for what holds one for long. Blocks; close it."""
+        """Open a connection outside the pool, for long use. Blocks; the caller closes it."""
         connection = connected(self._writer.endpoint)
         self._beside.add(connection)
         return connection
 
     def close(self) -> None:
-        """Ends what waits, lets what runs end for a while, and gives the connections back. A second time does
-        nothing.
+        """End waiting work, let running statements finish for a while, and close the connections. A second
+        call does nothing.
         """
         if self._closing.is_set() or os.getpid() != self._process:
             return
@@ -182,13 +183,16 @@ class PostgresSql:
         return await self._awaited(self._submitted(work, statements))
 
     async def _awaited(self, future: Future[T]) -> T:
-        """What a thread does. Patience counts before it is begun too; cancelled by an engine that closes, it
-        is `StoreClosed`, and not the end of the caller's task.
+        """Wait for the work of a thread.
+
+        The limit on waiting includes the time before the work starts. Work that a closing engine cancelled
+        raises `StoreClosed` instead of cancelling the caller's task.
         """
-        # Cancels only what is not begun.
+        # Cancels only work that has not started.
         giving_up = asyncio.get_running_loop().call_later(self._patience_s, future.cancel)
         try:
-            # Cancelled by the caller, what is not begun never is; what is begun ends without us.
+            # If the caller is cancelled, work that has not started never starts; started work finishes on its
+            # own.
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -230,7 +234,7 @@ class PostgresSql:
         if self._reader is not None and statement.on_reader and time.monotonic() > self._reader_rests_until:
             try:
                 return _alone(self._reader, statement, min(left_s, READER_WAIT_S))
-            # Not where a statement took too long: it would take as long there.
+            # Not after a statement timeout: the writer would take as long.
             except (ConnectionLost, StoreBusy, StoreUnreachable):
                 self._reader_rests_until = time.monotonic() + READER_REST_S
         return _alone(self._writer, statement, left_s)
@@ -244,7 +248,7 @@ class PostgresSql:
         try:
             connection = await self._awaited(begin)
         except asyncio.CancelledError:
-            # The thread may have a connection for nobody.
+            # The thread may have taken a connection that no caller will use.
             begin.add_done_callback(self._give_back)
             raise
         transaction = Transaction(connection, self._held, self._writer.give_back)

@@ -1,6 +1,6 @@
 """Statements on one connection: alone, or several as one transaction in two round trips.
 
-Every failure leaves here as a `HoldfastError`, or as `ConnectionLost` where another connection may serve.
+Every failure is raised as a `HoldfastError`, or as `ConnectionLost` if another connection may work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Cursor: TypeAlias = psycopg.Cursor[dict[str, Any]]
 
 
 def one(connection: Connection, statement: Statement) -> Answer:
-    """By itself: done when it is answered."""
+    """Run one statement outside a transaction: it is committed when the server responds."""
 
     def work() -> Answer:
         return _answer(_executed(connection, statement), statement)
@@ -39,7 +39,7 @@ def one(connection: Connection, statement: Statement) -> Answer:
 
 
 def all_or_nothing(connection: Connection, statements: Sequence[Statement]) -> list[Answer]:
-    """All are sent at once and their counts looked at; only then is the commit sent."""
+    """Run the statements in one transaction: send all at once, check their counts, and only then commit."""
     try:
         answers = _sent_together(connection, statements)
         for statement, answer in zip(statements, answers, strict=True):
@@ -56,24 +56,24 @@ def begin(connection: Connection) -> None:
 
 
 def within(connection: Connection, statement: Statement) -> Answer:
-    """One statement of a transaction that goes on. A lost connection undoes all of it: nothing is done."""
+    """Run one statement of an open transaction. A lost connection rolls back all of it."""
     answer = _done(connection, lambda: _answer(_executed(connection, statement), statement), statement)
     _check_count(statement, answer)
     return answer
 
 
 def commit(connection: Connection) -> None:
-    """The only request of a transaction whose answer matters: without it nobody knows."""
+    """Commit. This is the only request of a transaction whose lost response leaves the outcome unknown."""
     cursor = _done(connection, lambda: connection.execute("COMMIT"), may_be_done=True)
     if cursor.statusmessage != "COMMIT":
-        # PostgreSQL answers so, and calls it no error, where a statement had failed before.
+        # PostgreSQL responds so, without an error, if an earlier statement had failed.
         raise TransactionConflict(
             "PostgreSQL undid the transaction instead of keeping it: do all of it again."
         )
 
 
 def roll_back(connection: Connection) -> None:
-    """Ready for the next transaction, or closed."""
+    """Roll back, so that the connection is ready for the next transaction, or closed."""
     try:
         if not connection.closed:
             with connection.expecting(0):
@@ -94,11 +94,11 @@ def _sent_together(connection: Connection, statements: Sequence[Statement]) -> l
 
 
 def _send(connection: Connection, statements: Sequence[Statement], cursors: list[Cursor]) -> None:
-    """An error may come while others are still being sent: the rest is read first, and then it is raised.
+    """Send all statements. If one fails while others are being sent, read the rest before raising its error.
 
-    Leaving the pipeline sends what is left and reads what is answered, in turns. Its `sync()` would not: it
-    offers the socket the rest once and then only reads, while the server waits for the end of a large
-    statement that stays here.
+    Leaving the pipeline alternates between sending and reading. Its `sync()` does not: it offers the socket
+    the rest once and then only reads, while the server waits for the end of a large statement that was not
+    sent.
     """
     failure: Exception | None = None
     try:
@@ -110,7 +110,7 @@ def _send(connection: Connection, statements: Sequence[Statement], cursors: list
             except (psycopg.Error, HoldfastError) as error:
                 failure = error
     except psycopg.Error as error:
-        # After a first failure, these are its consequences.
+        # Later errors are consequences of the first one.
         failure = failure or error
     if failure is not None:
         raise failure
@@ -122,7 +122,7 @@ def _executed(connection: Connection, statement: Statement) -> Cursor:
         return connection.execute(statement.text.encode(), statement.parameters or None)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         failure = type(error).__name__
-    # Of the adaptation of a parameter, before anything is sent: the text of that error may have the value.
+    # The driver failed to adapt a parameter, before it sent anything: the error's text may contain the value.
     raise InvalidRequest(
         f"{statement.pattern or 'A statement'} has a parameter that cannot be sent to PostgreSQL "
         f"({failure}): JSON holds "
@@ -138,7 +138,7 @@ def _answer(cursor: Cursor, statement: Statement) -> Answer:
         if getattr(error, "sqlstate", None) is not None:
             raise
         column = _unreadable_column(cursor)
-    # The text of that error has the value.
+    # The error's text contains the value.
     raise ItemUnreadable(
         _named(statement),
         {},
@@ -147,7 +147,7 @@ def _answer(cursor: Cursor, statement: Statement) -> Answer:
 
 
 def _unreadable_column(cursor: Cursor) -> str:
-    """The first that cannot be read, found by reading each by itself."""
+    """Return the first column that cannot be read, found by reading each alone."""
     result = cursor.pgresult
     read = Transformer(cursor)
     for place in range(result.nfields if result else 0):
@@ -173,7 +173,7 @@ def _check_count(statement: Statement, answer: Answer) -> None:
 
 
 def _named(statement: Statement) -> str:
-    """By its pattern and the table it is about: an id alone says little to who reads a log."""
+    """Return the statement's pattern and its table: an id alone says little in a log."""
     table = _TABLE.search(statement.text)
     return f"{statement.pattern or 'A statement'}{f' ({table[0]})' if table else ''}"
 
@@ -185,7 +185,7 @@ def _done(
     may_be_done: bool = False,
     answered: Sequence[Cursor] = (),
 ) -> T:
-    """`may_be_done`: whether losing the connection now leaves it open if that was done."""
+    """Do the work and map its errors. `may_be_done`: a lost connection leaves the outcome unknown."""
     failure: Exception
     try:
         return work()
@@ -194,8 +194,8 @@ def _done(
             failure = ConnectionLost(plain(error), may_be_done=may_be_done and not is_nothing_done(error))
             connection.close()
         else:
-            # The first without an answer is the one that failed.
+            # The first statement without a result is the one that failed.
             place = sum(cursor.pgresult is not None for cursor in answered)
             failure = mapped(error, statements[place] if place < len(statements) else None)
-    # Outside the handler, so that not even its context keeps an error with the values of a row.
+    # Raise outside the handler, so that the error's context does not keep the values of a row.
     raise failure

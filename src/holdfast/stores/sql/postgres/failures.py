@@ -1,8 +1,8 @@
-"""From PostgreSQL's failures to ours, by SQLSTATE: grouped by what the caller can do.
+"""Maps PostgreSQL's failures to `HoldfastError`s by SQLSTATE, grouped by what the caller can do.
 
-A row's values never get into an error: PostgreSQL's DETAIL has them, and so have the messages of class 22.
-What is told are names (constraint, table, column), and the original error is not kept beside such a failure,
-so that no traceback shows it.
+An error never contains a row's values: PostgreSQL's DETAIL has them, and so have the messages of class 22.
+Errors show names (constraint, table, column), and such an error does not keep the original one, so that no
+traceback shows it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from holdfast.core.errors import (
 )
 from holdfast.operations.sql import Statement
 
-# The server ends the connection, starts, stops, or (25006) has become a reader under us.
+# The server ends the connection, starts, stops, or (25006) has become a read-only replica.
 LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25006"})
-# Surely nothing was done: it was refused before it began, or its transaction ended while it waited for us.
+# Surely nothing was done: the statement was refused before it began, or its transaction ended while idle.
 NOTHING_DONE: Final = frozenset({"57P03", "25P03", "25006", "0A000", "26000"})
 _LOG_IN_REFUSED: Final = (
     "authentication failed",
@@ -50,9 +50,7 @@ _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class ConnectionLost(Exception):
-    """Between our own functions: the connection cannot be used any more. `may_be_done` says that the answer
-    was lost.
-    """
+    """The connection is unusable. Internal to this package. `may_be_done` says that the response was lost."""
 
     def __init__(self, reason: str, *, may_be_done: bool) -> None:
         super().__init__(reason)
@@ -60,7 +58,7 @@ class ConnectionLost(Exception):
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether another connection would serve better, and not whether the statement was done."""
+    """Return whether another connection may work. It does not say whether the statement was done."""
     state = error.sqlstate
     if state is None:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
@@ -72,14 +70,16 @@ def is_nothing_done(error: psycopg.Error) -> bool:
 
 
 def _is_stale_plan(error: psycopg.Error) -> bool:
-    """A prepared statement of before a migration, or one that the driver takes for prepared and the server
-    never was asked to, because its transaction had failed by then: a new connection prepares it anew.
+    """Return whether a prepared statement is out of date; a new connection prepares it again.
+
+    It was prepared before a migration, or the driver takes it for prepared although the server never prepared
+    it because its transaction had failed.
     """
     return error.sqlstate == "26000" or (error.sqlstate == "0A000" and "cached plan" in str(error))
 
 
 def mapped(error: psycopg.Error, statement: Statement | None = None) -> HoldfastError:
-    """The error to raise in its place. Raise it `from None`: the original may hold values of a row."""
+    """Return the error to raise instead. Raise it `from None`: the original may hold values of a row."""
     subject = (statement.pattern if statement is not None else None) or "A statement"
     state = error.sqlstate or ""
     make = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
@@ -91,7 +91,7 @@ def mapped(error: psycopg.Error, statement: Statement | None = None) -> Holdfast
 
 
 def not_connected(error: psycopg.Error) -> HoldfastError:
-    """Why there is no connection. libpq has only words for it; those that we do not know are
+    """Return the error for a failed connection. libpq gives only texts; unknown ones become
     `StoreUnreachable`.
     """
     text = str(error)
@@ -109,14 +109,14 @@ def not_connected(error: psycopg.Error) -> HoldfastError:
 
 
 def _without_state(error: psycopg.Error, subject: str) -> HoldfastError:
-    """What the driver found itself, before or after the server."""
+    """Return the error for a failure that the driver itself found, without the server."""
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreUnreachable(f"PostgreSQL is not reached: {plain(error)}. Nothing was written; try again.")
     return InvalidRequest(f"{subject} has a parameter that cannot be sent to PostgreSQL: {plain(error)}.")
 
 
 def plain(error: BaseException) -> str:
-    """The first line of a driver's own message, which holds no values. Of the server's errors only the
+    """Return the first line of a driver's own message, which holds no values; for a server's error, only the
     condition.
     """
     if isinstance(error, psycopg.Error) and error.sqlstate is not None:
@@ -125,12 +125,12 @@ def plain(error: BaseException) -> str:
 
 
 def _condition(error: psycopg.Error) -> str:
-    """`NotNullViolation` is `not null violation`."""
+    """Return the name of the condition: `not null violation` for `NotNullViolation`."""
     return _WORDS.sub(" ", type(error).__name__).lower()
 
 
 def _where(error: psycopg.Error) -> str:
-    """` (constraint …, table …, column …)`: names of the declaration, as far as the server tells them."""
+    """Return ` (constraint …, table …, column …)`: the declared names, as far as the server gives them."""
     diagnosis = error.diag
     table = ".".join(filter(None, (diagnosis.schema_name, diagnosis.table_name)))
     named = (("constraint", diagnosis.constraint_name), ("table", table), ("column", diagnosis.column_name))

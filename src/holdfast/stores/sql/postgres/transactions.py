@@ -1,9 +1,9 @@
-"""A transaction that waits for its caller between statements. It has a connection for itself, and always
-gives it back.
+"""A transaction that waits for its caller between statements. It has its own connection, and always returns
+it.
 
-The caller's task may be cancelled while a statement runs in a thread: the statement is interrupted then, and
-the transaction undone when the thread is done with it. Cancelled in its commit, the task waits until that is
-decided: what was committed is there when the task ends, and never appears later.
+The caller's task may be cancelled while a statement runs in a thread: the statement is then interrupted, and
+the transaction rolled back when the thread has finished. A task that is cancelled during its commit waits
+until the commit is decided: what was committed is there when the task ends, and never appears later.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Transaction:
     ) -> None:
         self._connection: Connection | None = connection
         self._threads, self._give_back = threads, give_back
-        # One thing at a time on the connection, whoever asks.
+        # One request at a time on the connection, whichever task sends it.
         self._turn = threading.Lock()
-        # And nobody takes a thread to wait for that.
+        # No task occupies a thread to wait for its turn.
         self._queue = asyncio.Lock()
         self._is_failed = False
 
@@ -54,15 +54,13 @@ class Transaction:
             raise
 
     async def undo(self) -> None:
-        """Ends within a cancelled task too, and goes on in its thread if it is cancelled again."""
-        # An engine that is closed has undone it.
+        """Roll back, also within a cancelled task. If that is cancelled again, the thread still finishes."""
+        # A closed engine has rolled it back.
         with suppress(StoreClosed):
             await asyncio.shield(self._in_thread(self._undo))
 
     def abandon(self) -> None:
-        """The engine is closed under it. Nothing is waited for: PostgreSQL undoes what loses its
-        connection.
-        """
+        """Drop the transaction of a closing engine. PostgreSQL rolls back when the connection is lost."""
         connection = self._connection
         if self._turn.locked():
             self._interrupt()
@@ -139,9 +137,7 @@ class Transaction:
 
 
 async def _settled(future: asyncio.Future[None]) -> None:
-    """Until it is decided, however often the task is cancelled meanwhile. What came of it is the caller's no
-    more.
-    """
+    """Wait until the future is done, however often the task is cancelled. Its result is discarded."""
     while not future.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([future])

@@ -1,13 +1,13 @@
-"""How parameters are sent and what comes back: the types of Python beside those of PostgreSQL.
+"""Types of Python and the PostgreSQL types they are sent and read as.
 
     dict, list          jsonb
     tuple               an array, so that `= ANY(%(ids)s)` takes one; its elements are of one type
-    datetime            timestamptz; must say its zone, and comes back in UTC
+    datetime            timestamptz; must have a time zone, and is returned in UTC
     StrEnum             its text
-    Decimal, UUID, bytes, date, int, float, bool, str, None   what they are
+    Decimal, UUID, bytes, date, int, float, bool, str, None   the matching type
 
-A value that cannot be sent is refused before anything is: `InvalidRequest`, by its parameter's name and type
-alone.
+A value that cannot be sent is refused before anything is sent: `InvalidRequest`, with only the parameter's
+name and type.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from holdfast.operations.sql import Statement
 
 
 class ArrayDumper(ListDumper):
-    """A tuple is an array."""
+    """Sends a tuple as an array."""
 
 
 def teach(connection: Connection[Any]) -> None:
-    """Our types for this connection's parameters; no other user of psycopg in the process notices."""
+    """Register Holdfast's types on this connection; other users of psycopg are not affected."""
     adapters = connection.adapters
     adapters.register_dumper(dict, JsonbDumper)
     adapters.register_dumper(list, JsonbDumper)
     adapters.register_dumper(tuple, ArrayDumper)
-    # NaN is no JSON, and PostgreSQL would refuse it later and less clearly.
+    # NaN is not valid JSON, and PostgreSQL would refuse it later and less clearly.
     set_json_dumps(partial(json.dumps, allow_nan=False, ensure_ascii=False), connection)
 
 
 def check(statement: Statement) -> None:
-    """Refuses what would be sent wrongly without a word."""
+    """Raise for parameters that would silently be sent wrongly."""
     _check_values(statement.parameters, statement.pattern)
 
 

@@ -1,3 +1,3 @@
-"""What every engine asks of an operation before it does anything with it: are its parts what they should
-be?
+"""Checks that every engine makes on an operation before it runs it: do all parts have valid types and
+values?
 """

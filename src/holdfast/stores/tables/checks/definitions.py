@@ -1,4 +1,4 @@
-"""A table's definition by itself: names, keys, indexes. What passes here can be stored and compiled."""
+"""Checks of a table definition alone: names, keys, indexes. A valid definition can be stored and compiled."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""An operation by itself, before any table is looked at: are its parts what they should be?
+"""Checks of an operation alone, before any table is looked up.
 
-The wire has asked this of its requests already, in the service's words. Python code makes operations itself,
-and a type checker is not always there to tell it: what slips through here would be stored, or fail far away
-with somebody else's error.
+The wire has already checked its requests, with the service's error texts. Python code builds operations
+directly, and not always under a type checker: an invalid part that passed here would be stored, or fail later
+with an unrelated error.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _check_transact_get(operation: ops.TransactGetItems) -> None:
 
 
 def _check_types(operation: Operation[Any]) -> None:
-    """Every part of an operation on tables has its declared type, at every depth."""
+    """Raise unless every part of a tables operation has its declared type, at every depth."""
     try:
         _decoder(type(operation)).decode(_encode(operation))
     except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeEncodeError) as error:

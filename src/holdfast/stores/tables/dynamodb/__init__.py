@@ -1,13 +1,13 @@
-"""The tables engine that speaks to DynamoDB: at AWS, or at any endpoint that answers its protocol.
+"""The tables engine for DynamoDB: at AWS, or at any endpoint that implements its protocol.
 
-engine.py       runs operations: takes each to its function in act/
-act/            one operation → one or more requests → its result, in the rooms of the embedded engine's act/
-definitions.py  tables as requests declare them; descriptions.py tables as answers tell them
-values.py       attribute values; capacity.py what was consumed
-service.py      asks: a thread for the SDK's call, the retries, the doubt after a lost answer
-repeats.py      which writes may be repeated; holdfast.stores.retrying for how long, and how long between
-failures.py     every error of the SDK and of the service as one of ours
-clients.py      the SDK's clients: credentials, region, endpoint, time-outs. The only module that makes them
+engine.py       runs operations: passes each to its function in act/
+act/            one operation → one or more requests → its result; modules named as in the embedded engine
+definitions.py  table definitions as request members; descriptions.py response members as results
+values.py       attribute values; capacity.py consumed capacity
+service.py      sends requests: a thread for the SDK's call, retries, lost responses
+repeats.py      which writes may be repeated; holdfast.stores.retrying has the backoff and the deadline
+failures.py     maps the errors of the SDK and of the service to Holdfast's
+clients.py      the SDK's clients: credentials, region, endpoint, timeouts. Only this module creates them
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ARNs: the service names streams and backups by them, our operations by a table and a label or id.
+"""ARNs: the service identifies streams and backups by ARN, our operations by a table and a label or id.
 
-All ARNs of one account and region begin alike. The beginning is learnt from the first that is seen; a name
-whose `spelling` is an ARN is taken at its word.
+All ARNs of one account and region share a prefix, which is learned from the first ARN received. A name whose
+`spelling` is an ARN is used as it is.
 """
 
 from __future__ import annotations

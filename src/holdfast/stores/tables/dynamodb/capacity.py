@@ -1,7 +1,7 @@
-"""What a request consumed, from the service's members to ours.
+"""Consumed capacity, converted from the service's response members to ours.
 
-The most detailed form is always asked for: it costs nothing, and the units of each index can be told as the
-embedded engine tells them. Several requests for one operation are summed by table.
+The most detailed form is always requested: it costs nothing, and allows units per index, as the embedded
+engine reports them. Several requests for one operation are summed by table.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ Kind: TypeAlias = Literal["read", "write"]
 
 
 def asked(detail: CapacityDetail) -> dict[str, str]:
-    """The member of a request that asks for it, if it is wanted at all."""
+    """Return the request member that asks for consumed capacity, or nothing if the caller does not want
+    it.
+    """
     return {} if detail == "NONE" else {"ReturnConsumedCapacity": "INDEXES"}
 
 
 def consumed(answer: dict[str, Any], kind: Kind, detail: CapacityDetail) -> ConsumedCapacity | None:
-    """What one answer told of one table. Some endpoints tell it unasked."""
+    """Return the capacity that one response reports for one table. Some endpoints report it without being
+    asked.
+    """
     told = answer.get("ConsumedCapacity")
     return None if told is None or detail == "NONE" else _of_table(told, kind, transactional=False)
 
@@ -28,7 +32,7 @@ def consumed(answer: dict[str, Any], kind: Kind, detail: CapacityDetail) -> Cons
 def summed(
     answers: Iterable[dict[str, Any]], kind: Kind, detail: CapacityDetail, *, transactional: bool = False
 ) -> tuple[ConsumedCapacity, ...]:
-    """What several answers told of several tables, one entry a table."""
+    """Return the capacity that several responses report, with one entry per table."""
     by_table: dict[str, ConsumedCapacity] = {}
     for answer in () if detail == "NONE" else answers:
         for told in answer.get("ConsumedCapacity", ()):
@@ -41,7 +45,7 @@ def summed(
 def _of_table(told: dict[str, Any], kind: Kind, *, transactional: bool) -> ConsumedCapacity:
     local = _by_index(told.get("LocalSecondaryIndexes"), kind)
     everywhere = _by_index(told.get("GlobalSecondaryIndexes"), kind)
-    # An endpoint may tell the sum only: what no index took, the table did.
+    # An endpoint may report only the total: the table consumed what no index did.
     own = _units(told["Table"], kind) if "Table" in told else _rest(_units(told, kind), local, everywhere)
     return ConsumedCapacity(told["TableName"], own, local, everywhere, transactional)
 
@@ -51,7 +55,7 @@ def _by_index(told: dict[str, Any] | None, kind: Kind) -> dict[str, Units]:
 
 
 def _units(told: dict[str, Any], kind: Kind) -> Units:
-    """Transactions tell reads and writes apart; all others have only one of them."""
+    """Return the units. Transactions report reads and writes separately; all others have only one of them."""
     read, write = told.get("ReadCapacityUnits"), told.get("WriteCapacityUnits")
     if read is not None or write is not None:
         return Units(read or 0.0, write or 0.0)

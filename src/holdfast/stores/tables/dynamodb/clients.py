@@ -1,4 +1,4 @@
-"""The clients of this engine: one for tables, one for streams."""
+"""The SDK clients of this engine: one for tables, one for streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.stores.tables.dynamodb.failures import failure_of
 
 
 class Clients(NamedTuple):
-    """One client per service; any thread may use them."""
+    """One client per service, usable from any thread."""
 
     dynamodb: Any
     streams: Any

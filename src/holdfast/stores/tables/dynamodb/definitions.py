@@ -1,6 +1,6 @@
-"""Tables and indexes as requests declare them: from our definitions to the service's members.
+"""Table and index definitions, converted to the service's request members.
 
-`descriptions.py` is the way back.
+`descriptions.py` converts the other way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Members: TypeAlias = dict[str, Any]
 
 
 def table(definition: TableDefinition) -> Members:
-    """What CreateTable takes."""
+    """Build the members of CreateTable."""
     members: Members = {
         "TableName": definition.name,
         "AttributeDefinitions": _attributes(definition.attributes),
@@ -48,7 +48,7 @@ def table(definition: TableDefinition) -> Members:
 
 
 def changes(operation: UpdateTable) -> Members:
-    """What UpdateTable takes."""
+    """Build the members of UpdateTable."""
     members: Members = {"TableName": operation.table}
     if operation.attributes:
         members["AttributeDefinitions"] = _attributes(operation.attributes)
@@ -68,7 +68,7 @@ def changes(operation: UpdateTable) -> Members:
 
 
 def overrides(wanted: RestoreOverrides) -> Members:
-    """What a restored table shall have instead of its source's. An empty list restores no index."""
+    """Build the members that override the source's settings in a restore. An empty list restores no index."""
     members: Members = {}
     if wanted.billing_mode is not None:
         members["BillingModeOverride"] = wanted.billing_mode

@@ -1,7 +1,7 @@
-"""Tables, backups and recovery as answers tell them: from the service's members to our results.
+"""Tables, backups and recovery, converted from the service's response members to our results.
 
-What the service does not tell stays empty: the types of a backed up table's keys, the id of the table that a
-restore came from. `definitions.py` is the other way.
+Fields that the service does not return stay empty: the key types of a backed-up table, the id of the table
+that a restore came from. `definitions.py` converts the other way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Members: TypeAlias = dict[str, Any]
 
 
 def seconds(moment: datetime | None) -> float | None:
-    """A moment as the SDK gives it, in epoch seconds."""
+    """Convert a time from the SDK to epoch seconds."""
     return None if moment is None else moment.timestamp()
 
 
@@ -93,7 +93,7 @@ def _indexes(told: list[Members] | None, mode: str) -> tuple[IndexDefinition, ..
             IndexProjection(
                 each["Projection"]["ProjectionType"], tuple(each["Projection"].get("NonKeyAttributes", ()))
             ),
-            # Paid per request, an index has none; the service tells zeros.
+            # With on-demand billing an index has no throughput; the service returns zeros.
             _throughput(each.get("ProvisionedThroughput")) if mode == "PROVISIONED" else None,
         )
         for each in told or ()

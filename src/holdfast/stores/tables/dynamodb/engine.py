@@ -1,7 +1,7 @@
-"""The engine: takes an operation to the function that carries it out at the service.
+"""The engine: passes each operation to the function that runs it against the service.
 
-Where the embedded engine has `storage`, this one has `service.py`: the functions of act/ make requests of
-operations and results of answers, and ask in between. The results and errors are those of the embedded
+In place of the embedded engine's `storage`, this one has `service.py`. The functions of act/ build requests
+from operations, send them, and build results from the responses. Results and errors are those of the embedded
 engine.
 """
 
@@ -39,7 +39,7 @@ THREADS: Final = 32
 UNREADABLE_TEXT: Final = (
     "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
 )
-# The service's sequence numbers have more than 64 bits, which the check takes for a mistake.
+# The service's sequence numbers have more than 64 bits, which the check would refuse.
 NUMBERED: Final = frozenset({ops.GetShardIterator, ops.GetRecords})
 
 ACTS: Final[dict[type[Operation[Any]], Act]] = {
@@ -86,10 +86,10 @@ def open_dynamodb(
     clock: Clock = SYSTEM_CLOCK,
     waiting: Waiting | None = None,
 ) -> DynamoDBTables:
-    """Tables at AWS in a region, or at an endpoint (`http://127.0.0.1:8000`).
+    """Open tables at AWS in a region, or at an endpoint (`http://127.0.0.1:8000`).
 
-    Credentials, and the region where none is given, come from the SDK's ordinary chain. `threads` requests
-    are under way at most; further ones wait. What cannot be used raises `SettingsError`; nothing is sent yet.
+    Credentials, and the region if none is given, come from the SDK's standard chain. At most `threads`
+    requests run at a time; further ones wait. Unusable settings raise `SettingsError`. Nothing is sent yet.
     """
     if threads < 1:
         raise SettingsError(f"threads={threads}: at least one is needed to ask with")
@@ -99,14 +99,14 @@ def open_dynamodb(
 
 
 class DynamoDBTables:
-    """Made by `open_dynamodb`. Any event loop may use it, also several."""
+    """The DynamoDB engine, created by `open_dynamodb`. One or several event loops may use it."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation. Whatever it raises is a `HoldfastError`. One that is cancelled may still be
-        done.
+        """Run one operation. Every error it raises is a `HoldfastError`. A cancelled operation may still
+        complete.
         """
         act = ACTS.get(type(operation))
         if act is None:
@@ -122,11 +122,11 @@ class DynamoDBTables:
         except UnicodeEncodeError as error:
             raise InvalidRequest(UNREADABLE_TEXT) from error
         except Exception as error:
-            # Most likely an answer without a member that the service always gives.
+            # Most likely a response without a member that the service always returns.
             raise InternalError(f"{type(operation).__name__} could not be done: {error!r}") from error
 
     def close(self) -> None:
-        """Let what was sent be answered, then refuse everything."""
+        """Wait for the responses to sent requests, then refuse everything."""
         self._service.close()
 
     async def __aenter__(self) -> DynamoDBTables:

@@ -1,8 +1,8 @@
-"""Items whose life is over and which the service has not removed yet, kept from those who ask for that.
+"""Expired items that the service has not removed yet, hidden from operations with `hide_expired`.
 
-`hide_expired` is ours: the service shows an item until it removes it, which may be days. To hide it one must
-know the attribute that says when its life ends; `DescribeTimeToLive` tells, and is asked once in a while a
-table. An index that does not hold this attribute cannot tell, and shows such items.
+`hide_expired` is a Holdfast feature: the service shows an item until it removes it, which may take days.
+Hiding it requires the table's lifetime attribute, which `DescribeTimeToLive` returns; it is read once in a
+while for each table. An index that does not project this attribute still shows expired items.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KNOWN_FOR_S: Final = 60.0
 
 
 async def expiry_of(table: str, service: Service) -> Expiry | None:
-    """How items of the table end, None if they do not."""
+    """Return how the table's items expire, or None if they do not."""
     now = service.clock.now()
     known = service.lifetimes.get(table)
     if known is None or not 0 <= now - known[1] < KNOWN_FOR_S:
@@ -53,8 +53,8 @@ class Expiry(NamedTuple):
 
     @property
     def _ends(self) -> tuple[int, int]:
-        """The first end that is over and the first that is not: what ended too long ago is taken for a
-        mistake.
+        """Return the earliest end of life that counts as expired and the first that does not. An end too long
+        ago is treated as a mistake.
         """
         return math.floor(self.now - EXPIRED_AGE_S_MAX) + 1, math.floor(self.now) + 1
 
@@ -64,19 +64,21 @@ class Expiry(NamedTuple):
         return isinstance(end, int | Decimal) and type(end) is not bool and oldest <= end < next_end
 
     def shown_of(self, item: Item | None, projection: Projection | None) -> Item | None:
-        """What the caller sees of an item that was asked for with the `widened` projection."""
+        """Return what the caller sees of an item that was read with the `widened` projection, None if it is
+        hidden.
+        """
         if item is None or self.hides(item):
             return None
         return item if projection is None else project(projection, item)
 
     def widened(self, projection: Projection | None) -> Projection | None:
-        """A projection that shows the end of life too."""
+        """Return the projection with the lifetime attribute added."""
         if projection is None:
             return None
         return (*(path for path in projection if path.root != self.attribute), Path(self.attribute))
 
     def beside(self, condition: Condition | None) -> Condition:
-        """A filter that keeps what is not hidden, and meets the condition."""
+        """Build a filter that hides expired items and also applies the condition."""
         end, (oldest, next_end) = Path(self.attribute), self._ends
         shown = Or(
             (

@@ -1,4 +1,4 @@
-"""The expressions of a request: nodes rendered into its members, with the names and values they use."""
+"""Expressions of a request: nodes rendered into request members, with the names and values they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def expressed(
     update: Update | None = None,
     projection: Projection | None = None,
 ) -> dict[str, Any]:
-    """The members for those that are given. `keeps` is the filter of a page."""
+    """Build the members for the expressions that are given. `keeps` is the filter of a page."""
     renderer = Renderer()
     members: dict[str, Any] = {}
     if key_condition is not None:

@@ -1,10 +1,11 @@
-"""Every failure of the SDK and of the service as one of ours, and whether the request may come again.
+"""Error mapping of the SDK and the service: each failure as a Holdfast error, and whether a retry is
+possible.
 
-Called by `service.py` for whatever a call raised. A `Failure` has the error to raise and a kind:
+`service.py` calls this for every error of a call. A `Failure` has the error to raise and a kind:
 
     final      the same request would fail again
-    undone     it was not done, and may be later
-    doubtful   it may have been done: what may come again is decided by `repeats.py`
+    undone     it was not done, and a retry may succeed
+    doubtful   it may have been done: `repeats.py` decides whether it may be sent again
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from holdfast.stores.tables.dynamodb.values import plain_item
 Kind: TypeAlias = Literal["final", "undone", "doubtful"]
 
 SERVER_FAULT: Final = 500
-# OpenSSL's words.
+# OpenSSL's text.
 UNTRUSTED: Final = "certificate verify failed"
-# What a proxy says may be a whole page of HTML.
+# A proxy may respond with a whole page of HTML.
 SAID_CHARACTERS_MAX: Final = 500
 STREAM_ACTIONS: Final = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"})
 CONFLICT: Final = "TransactionConflict"
-# A cancelled transaction was not done; what is wrong with these alone passes by itself.
+# A cancelled transaction was not done. If it has only these reasons, a retry may succeed.
 THROTTLED_REASONS: Final = frozenset(
     {"ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"}
 )
@@ -59,7 +60,7 @@ CODES: Final[dict[str, Callable[[str], HoldfastError]]] = {
     "LimitExceededException": errors.LimitExceeded,
     "TransactionInProgressException": errors.TransactionInProgress,
 }
-# Who asks is known, and may not.
+# The caller is authenticated but not authorised.
 NOT_ALLOWED: Final = "AccessDeniedException"
 ACCESS_CODES: Final = frozenset(
     {
@@ -76,12 +77,12 @@ ACCESS_CODES: Final = frozenset(
         "UnrecognizedClientException",
     }
 )
-# Refused before anything was done, and not for good.
+# Refused before anything was done; a retry may succeed.
 UNDONE: Final = (errors.Throttled, errors.TransactionInProgress, errors.TransactionConflict)
 
 
 class NotDynamoDB(Exception):
-    """An answer that is not in DynamoDB's protocol, which the SDK would take for an empty one."""
+    """A response that is not in DynamoDB's protocol, which the SDK would treat as an empty one."""
 
 
 class Failure(NamedTuple):
@@ -90,7 +91,7 @@ class Failure(NamedTuple):
 
 
 def failure_of(cause: Exception, action: str, endpoint: str) -> Failure:
-    """`action` is the service's name for what was asked, `endpoint` the address it was asked at."""
+    """Map an error to a `Failure`. `action` is the service's name of the request, `endpoint` its address."""
     if isinstance(cause, HoldfastError):
         return Failure(cause, "final")
     response = getattr(cause, "response", None)
@@ -106,7 +107,7 @@ def failure_of(cause: Exception, action: str, endpoint: str) -> Failure:
 
 
 def _note_path(error: HoldfastError, endpoint: str) -> None:
-    """What is no operation at one address may be one at another."""
+    """Add a note if the endpoint has a path: an operation unknown at one address may exist at another."""
     path = urlsplit(endpoint).path.strip("/")
     if path:
         error.add_note(
@@ -116,14 +117,14 @@ def _note_path(error: HoldfastError, endpoint: str) -> None:
 
 
 def throttled_of(error: HoldfastError) -> tuple[int, int]:
-    """How many throttle events and throttled requests an attempt was, as CloudWatch counts them."""
+    """Return how many throttle events and throttled requests an attempt was, as CloudWatch counts them."""
     if isinstance(error, errors.TransactionCancelled):
         events = sum(reason.code in THROTTLED_REASONS for reason in error.reasons)
         return events, int(events > 0)
     return (1, 1) if isinstance(error, errors.Throttled) else (0, 0)
 
 
-# --- what the service said ----------------------------------------------------------------------------------
+# --- errors of the service ----------------------------------------------------------------------------------
 
 
 def _told(response: dict[str, Any], action: str) -> Failure:
@@ -135,7 +136,7 @@ def _told(response: dict[str, Any], action: str) -> Failure:
         return _cancelled(response.get("CancellationReasons", ()))
     if code in CODES:
         error = CODES[code](text)
-        # Of a stream, too many readers; of tables, too many at once, which takes minutes to pass.
+        # For a stream: too many readers. For tables: too many changes at once, which lasts minutes.
         crowded = isinstance(error, errors.LimitExceeded) and action in STREAM_ACTIONS
         return Failure(error, "undone" if crowded or isinstance(error, UNDONE) else "final")
     if code in ACCESS_CODES:
@@ -159,19 +160,19 @@ def _cancelled(told: Any) -> Failure:
     return Failure(errors.TransactionCancelled(reasons), "undone" if passing else "final")
 
 
-# --- what the SDK said --------------------------------------------------------------------------------------
+# --- errors of the SDK --------------------------------------------------------------------------------------
 
 Teller: TypeAlias = Callable[[Exception, str, str], Failure]
 
 
 @cache
 def _by_class() -> tuple[tuple[tuple[type[Exception], ...], Teller], ...]:
-    """In this order: the more particular classes first, all that is left of the SDK's last."""
+    """Return the mapping by error class, in order: specific classes first, the SDK's base class last."""
     from botocore import exceptions as sdk  # type: ignore[import, unused-ignore]
     from botocore.parsers import ResponseParserError  # type: ignore[import, unused-ignore]
 
     return (
-        # Only these can come from inside a request that was sent.
+        # Only these can occur after the request was sent.
         ((sdk.ReadTimeoutError, sdk.ConnectionClosedError, sdk.HTTPClientError), _unanswered),
         ((sdk.SSLError,), _insecure),
         ((sdk.ConnectionError,), _unconnected),
@@ -209,7 +210,7 @@ def _unconnected(cause: Exception, action: str, endpoint: str) -> Failure:
 
 
 def _insecure(cause: Exception, action: str, endpoint: str) -> Failure:
-    """A certificate is judged before anything is sent; what else may go wrong with TLS can do so at any
+    """Map a TLS error. A certificate is verified before anything is sent; other TLS errors can occur at any
     time.
     """
     if UNTRUSTED not in str(cause):
@@ -280,6 +281,6 @@ def _misconfigured(cause: Exception, action: str, endpoint: str) -> Failure:
 
 
 def _said(cause: Exception) -> str:
-    """What the other side said, as one sentence."""
+    """Return the remote side's message as one sentence."""
     text = " ".join(str(cause).split()) or type(cause).__name__
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,17 +1,17 @@
 """Which requests may be sent again when it is not known whether the first one was done.
 
     read    changes nothing
-    token   carries a client token: the service does it once, however often it comes
-    same    done twice is as done once, in effect and in answer
-    once    done twice is not as done once: a counter would count twice
+    token   carries a client token: the service executes it once, however often it is sent
+    same    idempotent, in effect and in response
+    once    not idempotent: a counter would count twice
 
-A throttled or refused request was not done and may always come again; this is about time-outs, connections
-lost after sending, and answers 5xx.
+A throttled or refused request was not done and may always be retried. This module is about timeouts,
+connections lost after sending, and 5xx responses.
 
-A condition makes a write no safer by itself: after a lost answer its repeat may fail because of its own
-effect, which `service.py` tells as `OutcomeUnknown` and never as `ConditionFailed`. But there is one
-condition that does, and it is the one of optimistic locking: `version = :seen` beside `SET version = version
-+ :one` can pass once only.
+A condition alone does not make a write safe to repeat: after a lost response the repeat may fail because of
+its own effect, which `service.py` reports as `OutcomeUnknown` and never as `ConditionFailed`. The exception
+is the condition of optimistic locking: `version = :seen` together with `SET version = version + :one` can
+pass only once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Repeat: TypeAlias = Literal["read", "token", "same", "once"]
 
 
 def repeat_of(operation: PutItem | UpdateItem | DeleteItem) -> Repeat:
-    """A write that returns what was there before would return its own effect the second time."""
+    """Return how the operation may be repeated. A write that returns old values is not idempotent: the repeat
+    would return its own effect.
+    """
     if operation.returns in ("ALL_OLD", "UPDATED_OLD"):
         return "once"
     if not isinstance(operation, UpdateItem) or operation.update is None:
@@ -37,8 +39,8 @@ def repeat_of(operation: PutItem | UpdateItem | DeleteItem) -> Repeat:
 
 
 def _is_repeatable(update: Update) -> bool:
-    """Numbers are not added, lists not appended to, and no list position is named: it may be another next
-    time.
+    """Return whether the update adds no numbers, appends to no list and names no list position, which may
+    hold another element next time.
     """
     if any(isinstance(step, int) for action in update.actions for step in action.path.steps):
         return False
@@ -54,13 +56,13 @@ def _is_fixed(action: nodes.SetAction) -> bool:
 
 
 def _is_locked(update: Update, condition: Condition | None) -> bool:
-    """Whether the condition names one value of an attribute that the update then moves on from."""
+    """Return whether the condition requires one value of an attribute that the update then changes."""
     demanded = set(_pinned(condition))
     return any(path in demanded for path in _counted(update))
 
 
 def _pinned(condition: Condition | None) -> Iterator[Path]:
-    """The paths that must have one certain value for the condition to hold at all."""
+    """Yield the paths that must have one exact value for the condition to hold."""
     if isinstance(condition, nodes.And):
         for part in condition.conditions:
             yield from _pinned(part)
@@ -74,7 +76,7 @@ def _pinned(condition: Condition | None) -> Iterator[Path]:
 
 
 def _counted(update: Update) -> Iterator[Path]:
-    """The paths whose number the update changes, whatever it was."""
+    """Yield the paths whose number the update changes, whatever the old value was."""
     for action in update.adds:
         if not isinstance(action.value, frozenset) and action.value:
             yield action.path

@@ -1,8 +1,8 @@
-"""Asks the service: one request and its answer, with everything that may go wrong between the two.
+"""Requests to the service: one request and its response, with retries and error handling.
 
-The SDK's call runs in a thread of a bounded pool, so that the event loop goes on. A failure that passes is
-waited out (`retrying.py`). After a failure that leaves open whether the request was done, it is sent again
-only if that can do no harm (`repeats.py`); whatever then cannot be known is told as `OutcomeUnknown`.
+The SDK's call runs in a thread of a bounded pool, so that it does not block the event loop. Temporary
+failures are retried (`retrying.py`). After a failure that leaves open whether the request was done, it is
+sent again only if that is safe (`repeats.py`); otherwise the caller gets `OutcomeUnknown`.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ OWN_EFFECT: Final = (
 
 
 class Service:
-    """What the functions of act/ ask, and what they remember between operations.
+    """The connection to the service that the functions of act/ use, with the state kept between operations.
 
-    `arn_prefix` is what the account's ARNs begin with, once one was seen; `lifetimes` the attribute that ends
-    an item's life, of each table, and when it was asked for; `keyed_by_lifetime` the tables and indexes that
-    have it in their key.
+    `arn_prefix` is the prefix of the account's ARNs, once one was received. `lifetimes` holds the lifetime
+    attribute of each table and when it was read. `keyed_by_lifetime` holds the tables and indexes that have
+    this attribute in their key.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Service:
         self._is_closed = False
 
     def close(self) -> None:
-        """Let what was sent be answered, then refuse everything."""
+        """Wait for the responses to sent requests, then refuse everything."""
         self._is_closed = True
         self._threads.shutdown()
         self._clients.close()
@@ -87,7 +87,9 @@ class Service:
     async def ask(
         self, action: str, request: Request, *, repeat: Repeat = "read", patience: Patience | None = None
     ) -> Answer:
-        """The answer, or one of our errors. `patience` is given where several requests make one operation."""
+        """Send a request and return the response, or raise a Holdfast error. Pass `patience` where several
+        requests make up one operation.
+        """
         patience = patience or self.patience()
         in_doubt = False
         while True:
@@ -124,7 +126,7 @@ def _is_last(failure: Failure, repeat: Repeat) -> bool:
 
 
 def _how_to_be_let_in(code: str, action: str, request: Request) -> str:
-    """Beside the service's own words, which may name neither the action nor the table."""
+    """Return a hint to add to the service's own message, which may name neither the action nor the table."""
     if code != NOT_ALLOWED:
         return (
             f"{action} was asked with credentials that are not accepted: check AWS_ACCESS_KEY_ID, "
@@ -150,9 +152,9 @@ def _tables_of(request: Request) -> list[str]:
 def _told(
     error: HoldfastError, action: str, request: Request, repeat: Repeat, *, in_doubt: bool
 ) -> HoldfastError:
-    """What the caller hears. After a doubt, a failure says nothing of the attempts before it, with two
-    exceptions: a request that is refused as such was refused each time, and a client token makes each answer
-    the truth.
+    """Return the error for the caller. After a doubtful attempt, a later failure says nothing about the
+    attempts before it, with two exceptions: an invalid request was refused each time, and with a client
+    token a cancelled transaction was never done.
     """
     refused = isinstance(error, RequestError) and not isinstance(error, AccessRefused)
     if not in_doubt or refused:

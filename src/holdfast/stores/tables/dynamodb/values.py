@@ -1,7 +1,7 @@
-"""Plain values ⇄ attribute values as the SDK takes and gives them: `1` inside is `{"N": "1"}` there.
+"""Plain values ⇄ attribute values in the SDK's form: `1` inside is `{"N": "1"}` there.
 
-The wire has its own, which differ in what is hard about each: there JSON from strangers is read with the
-service's refusals, here binaries are bytes (the SDK does the base64) and what comes was made by a service.
+The wire has its own conversion with a different task: it parses untrusted JSON and raises the service's
+errors. Here binaries are bytes (the SDK does the base64) and the input comes from a service.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ def tagged_item(item: Mapping[str, Value]) -> Tagged:
 
 
 def tagged_value(value: Value) -> Tagged:
-    """Refuses what DynamoDB could not store, before anything is sent."""
+    """Convert a value to the SDK's form. Refuse a value that DynamoDB could not store, before anything is
+    sent.
+    """
     tag = type_of(value)
     return {tag: _TAGGED[tag](value)}
 
 
 def _text(text: str) -> str:
-    """Refuses what the SDK would send and no service could read."""
+    """Return the text. Refuse text that the SDK would send and no service could read."""
     if type(text) is not str:
         raise InvalidRequest(
             "One or more parameter values were invalid: the names of attributes must be text"

@@ -1,13 +1,13 @@
 """The embedded tables engine: DynamoDB's semantics in process, durable in one SQLite file.
 
-engine.py     runs operations: reads where they are asked, writes through the committer
-table.py      a table compiled for use; records.py what is kept about it; describe.py how it is told
-validate/     checks that need the table and nothing else
-plan/         what is to be done, decided purely
+engine.py     runs operations: reads in the calling thread, writes through the committer
+table.py      a table compiled for use; records.py its stored record; describe.py its description
+validate/     checks that need only the table
+plan/         pure decisions: which changes to make
 storage/      rows in, rows out: the only SQL
-act/          each operation taken through validate, plan and storage
+act/          takes each operation through validate, plan and storage
 jobs/         backfills, copies, expiry and trimming, in small steps
-faults.py     throttling, conflicts and lagging indexes on demand; index_lag.py how indexes lag
+faults.py     throttling, conflicts and index lag on demand; index_lag.py implements the lag
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table's record and counts, told as DescribeTable tells them. Pure."""
+"""Table descriptions: a table's record and counts in the form of DescribeTable. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def description(record: TableRecord, counts: Counts, now: float) -> TableDescrip
 
 
 def decreases_today(record: TableRecord, now: float) -> int:
-    """How often throughput was lowered today, by UTC's days."""
+    """Return how often throughput was lowered today, by UTC days."""
     lowered = record.throughput_lowered_at
     return record.decreases if lowered is not None and lowered // 86400 == now // 86400 else 0
 

@@ -1,9 +1,9 @@
-"""The engine: takes an operation to the function that carries it out.
+"""The engine: passes each operation to the function that runs it.
 
-Reads run where they are asked for, each on its thread's own connection. Writes go to the committer, which
-gathers those of all callers into shared transactions; a write is acknowledged when its transaction is on the
-disk. The core is synchronous: `run` (for asyncio) and `run_blocking` (for threads and scripts) are two ways
-to wait for the same thing.
+Reads run in the calling thread, on that thread's own connection. Writes go to the committer, which groups
+those of all callers into shared transactions; a write is acknowledged when its transaction is on disk. The
+core is synchronous: `run` (for asyncio) and `run_blocking` (for threads and scripts) only differ in how they
+wait.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ WRITES: Final[dict[type[Operation[Any]], Write]] = {
     ops.RestoreTableFromBackup: recovery.restore_table_from_backup,
 }
 
-# These are judged whole before their first row is written, so they need no savepoint to be undone by.
+# These are checked completely before their first write, so they need no savepoint.
 REFUSE_BEFORE_WRITING: Final = frozenset({ops.PutItem, ops.UpdateItem, ops.DeleteItem})
-# What may take milliseconds to read and decode: in async code it is read beside the event loop.
+# Reads that may take milliseconds to read and decode: async code runs them outside the event loop.
 LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.TransactGetItems, ops.GetRecords})
 SHORT_PAGE_ITEMS: Final = 25
 READ_THREADS: Final = 4
 STALE_RETRIES: Final = 3
-# What Python says of values that the wire would not have let through.
+# Python's errors for values that the wire would have refused.
 UNSTORABLE: Final = (UnicodeEncodeError, RecursionError)
 
 
@@ -100,13 +100,15 @@ def open_tables(
     faults: Faults | None = None,
     tuning: Tuning | None = None,
 ) -> EmbeddedTables:
-    """Open a database file, made if there is none; without a path, tables in memory that end with `close`."""
+    """Open a database file, creating it if it does not exist. Without a path, open tables in memory that last
+    until `close`.
+    """
     database = Database.open(":memory:" if path is None else path, SCHEMA, tuning or Tuning())
     return EmbeddedTables(database, clock, faults)
 
 
 class EmbeddedTables:
-    """Made by `open_tables`. Any thread may use it."""
+    """The embedded engine, created by `open_tables`. Any thread may use it."""
 
     def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK, faults: Faults | None = None) -> None:
         self.database = database
@@ -123,7 +125,7 @@ class EmbeddedTables:
         self._worker.start()
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation, from an event loop."""
+        """Run one operation from an event loop."""
         kind = type(operation)
         if kind in WRITES:
             return await self._submit(operation)
@@ -133,30 +135,32 @@ class EmbeddedTables:
         return self._read(operation)
 
     def run_blocking(self, operation: Operation[R]) -> R:
-        """Do one operation and wait for it, from a thread or a script."""
+        """Run one operation from a thread or a script and wait for it."""
         if type(operation) in WRITES:
             return self._submit(operation).result()
         return self._read(operation)
 
     def sweep(self) -> None:
-        """Do all background work that is due now, rather than within the second."""
+        """Run all background work that is due now, instead of waiting up to a second for it."""
         self._worker.sweep()
 
     def forget(self, table: str, keys: Iterable[Item], texts: Iterable[str] = ()) -> Forgotten:
-        """Take what is left of deleted items out of the table's change log and backups; waits until it is
+        """Remove the traces of deleted items from the table's change log and backups, and wait until that is
         done.
 
-        `texts` find what is left of items that were deleted before. Then `compact` makes the file forget them
-        too.
+        `texts` find traces of items that were deleted earlier. Call `compact` afterwards to remove them from
+        the file too.
         """
         return forget(self._unit_of_work, table, keys, texts)
 
     def compact(self, *, rewrite: bool = True) -> bool:
-        """Write the file anew, without a byte of what was deleted; False where others kept it from it."""
+        """Rewrite the file without any deleted data. Return False if other readers or writers prevented
+        it.
+        """
         return self.database.compact(rewrite=rewrite)
 
     def close(self) -> None:
-        """Finish what was accepted, then refuse everything."""
+        """Finish the accepted work, then refuse everything."""
         self._worker.close()
         self._threads.shutdown()
         self.database.close()
@@ -185,14 +189,14 @@ class EmbeddedTables:
         requests.check(operation)
         if self._faults is not None:
             self._faults.raise_for(operation)
-        # GetItem is one statement, which is a snapshot by itself.
+        # GetItem is a single statement, which is already a snapshot.
         moment = self.database.reading if act is items.get_item else self.database.snapshot
         for _ in range(STALE_RETRIES):
             try:
                 with moment() as connection:
                     return cast(R, act(operation, self._reading(connection, self._cache, self._clock)))
             except RowsDropped:
-                # A table or index deleted a moment ago, by this process or another.
+                # This process or another has just deleted the table or index.
                 self._cache.forget()
             except UNSTORABLE as error:
                 raise _refusal_of(error) from error
@@ -232,7 +236,9 @@ def _refusal_of(error: Exception) -> InvalidRequest:
 
 
 def _is_long(operation: Operation[Any]) -> bool:
-    """A page of a few items is short, unless it must be looked for among all the keys of a table."""
+    """Return whether a read is long. A page of a few items is short, unless it searches all keys of a
+    table.
+    """
     if isinstance(operation, ops.Query):
         return operation.limit is None or operation.limit > SHORT_PAGE_ITEMS or operation.filter is not None
     return True

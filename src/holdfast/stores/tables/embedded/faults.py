@@ -1,8 +1,8 @@
-"""Failures on demand: what a serial engine never produces by itself, so that callers can test their handling.
+"""Faults on demand: failures that a serial engine never produces, so that callers can test their handling.
 
-DynamoDB throttles, and cancels a transaction when another is on the same item. `Faults` makes a share of the
-operations fail so, before anything is read or written. DynamoDB's global indexes also follow their table
-after a moment only: how long is said here, and done in `index_lag.py`.
+DynamoDB throttles, and cancels a transaction that conflicts with another on the same item. `Faults` makes a
+share of the operations fail in these ways, before anything is read or written. DynamoDB's global secondary
+indexes also lag behind their table: the lag is configured here and implemented in `index_lag.py`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from holdfast.operations.tables import (
 
 
 class Faults:
-    """`throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same run.
+    """Fault settings. `throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same
+    run.
 
-    `index_lag_s` is for how many seconds a write is not seen through a global index.
+    `index_lag_s` is the number of seconds until a write is visible in a global secondary index.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
-"""Global indexes that follow their table after a moment, as DynamoDB's do, so that callers can test what they
-see.
+"""Global secondary indexes that lag behind their table, as DynamoDB's do, so that callers can test for it.
 
-The rows of an index always change with the item. While a lag is asked for (`Faults(index_lag_s=0.5)`), the
-engine writes and reads through the two classes here: a write notes what was there before it, and a page of a
-global index is its rows with the earlier items laid over those written within the lag. What is noted is in
-memory: the writes of other processes, and what the engine's own jobs do, are seen at once.
+The rows of an index always change with the item. While a lag is set (`Faults(index_lag_s=0.5)`), the engine
+writes and reads through the two classes here: a write records the item it replaces, and a page of a global
+index shows that earlier item for every item written within the lag. The records are in memory: writes of
+other processes and of the engine's own jobs are visible at once.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Images = dict[tuple[int, Place], Image | None]
 
 
 class IndexLag:
-    """The writes of the last `lag_s` seconds, oldest first, each with what was there before it."""
+    """The writes of the last `lag_s` seconds, oldest first, each with the item it replaced."""
 
     def __init__(self, lag_s: float, clock: Clock) -> None:
         self._lag_s, self._clock = lag_s, clock
@@ -50,16 +49,18 @@ class IndexLag:
         return LaggedWriter(self, connection, batch, cache, now)
 
     def note(self, batch: Batch, images: Images) -> None:
-        """What one unit has replaced. Of a transaction the first image counts: nobody ever saw the others."""
+        """Record what one unit replaced. Only the first image in a transaction counts: no reader saw the
+        later ones.
+        """
         if batch is not self._batch:
             self._batch, self._noted = batch, {}
-            # Before and not after: a reader may see the rows before anything that follows a commit is done.
+            # Before the commit, because a reader may see the rows before any after-commit callback runs.
             batch.before_commit(self._remember)
         for key, image in images.items():
             self._noted.setdefault(key, image)
 
     def images(self, number: int) -> dict[Place, Image | None]:
-        """What was there a lag ago, of each item of a table that was written since."""
+        """Return, for each item of a table written within the lag, the item as it was a lag ago."""
         found: dict[Place, Image | None] = {}
         with self._lock:
             horizon = self._clock.now() - self._lag_s
@@ -77,7 +78,7 @@ class IndexLag:
 
 
 class LaggedWriter(Writer):
-    """Notes what it replaces in tables that have a global index."""
+    """A writer that records the items it replaces in tables with a global secondary index."""
 
     __slots__ = ("_batch", "_images", "_lag")
 
@@ -92,7 +93,7 @@ class LaggedWriter(Writer):
         super().apply(change)
         if change.table.definition.global_indexes:
             old = change.old
-            # Stored form, because the caller may be handed the old item and change it.
+            # Keep the stored form, because the caller may receive the old item and change it.
             image = None if old is None else (codec.encode(old.item), old.size)
             self._images.setdefault((change.table.number, change.place), image)
 
@@ -103,7 +104,7 @@ class LaggedWriter(Writer):
 
 
 class LaggedReading(Reading):
-    """Reads global indexes as they were a lag ago, and everything else as it is."""
+    """A reading that shows global secondary indexes as they were a lag ago, and everything else as it is."""
 
     __slots__ = ("_lag",)
 
@@ -117,14 +118,14 @@ class LaggedReading(Reading):
         images = self._lag.images(span.table.number)
         if not images:
             return super().rows(span, limit)
-        # Some rows will be left out, so how many are needed is not known before: the page stops by itself.
+        # Some rows will be left out, so the number of rows needed is unknown. The page stops the walk.
         return _laid_over(super().rows(span, None), images, span, span.index)
 
 
 def _laid_over(
     rows: Iterator[Row], images: dict[Place, Image | None], span: Span, index: Index
 ) -> Iterator[Row]:
-    """The rows whose items were not written since, and the images of the others, in the order of the span."""
+    """Yield the rows of items not written since, and the images of the others, in the order of the span."""
     untouched = (
         (position, row)
         for row in rows
@@ -141,7 +142,7 @@ def _laid_over(
 
 
 def _position(stored: bytes, span: Span, index: Index) -> Position | None:
-    """Where an item stands in an index: its place there, and then its place in the table."""
+    """Return an item's position in an index: its place in the index, then its place in the table."""
     item = codec.decode(stored)
     place = index.place(item)
     return None if place is None else place + span.table.place(item)

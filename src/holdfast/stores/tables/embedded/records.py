@@ -1,7 +1,7 @@
-"""What the engine keeps about its tables: the values behind the rows of the catalog.
+"""Catalog records: the stored values about tables, indexes, streams, backups and jobs.
 
-They are stored whole, as one blob a row, because they are read whole and change rarely. A field added later
-gets a default, so that older files still read.
+Each is stored as one blob per row, because it is read whole and changes rarely. A field added later gets a
+default, so that older files stay readable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.operations.tables import (
 
 
 class IndexRecord(msgspec.Struct, frozen=True):
-    """`slot` names the index's rows on disk; a slot is never used again within its table."""
+    """An index. `slot` names its rows on disk; a slot is never reused within its table."""
 
     slot: int
     status: TableStatus = "ACTIVE"
@@ -27,7 +27,7 @@ class IndexRecord(msgspec.Struct, frozen=True):
 
 
 class TableRecord(msgspec.Struct, frozen=True):
-    """A table. `number` names its rows on disk and is never used again."""
+    """A table. `number` names its rows on disk and is never reused."""
 
     number: int
     id: str
@@ -58,7 +58,7 @@ class TableRecord(msgspec.Struct, frozen=True):
 
 
 class StreamRecord(msgspec.Struct, frozen=True):
-    """A stream: a stretch of one table's change log. `last_seq` is None while it is open."""
+    """A stream: a range of one table's change log. `last_seq` is None while it is open."""
 
     table: str
     label: str
@@ -72,7 +72,7 @@ class StreamRecord(msgspec.Struct, frozen=True):
 
 
 class BackupRecord(msgspec.Struct, frozen=True):
-    """A backup: a copy of a table's items under a number of its own, and the table's record as it was."""
+    """A backup: a copy of a table's items under its own number, and the table's record at that time."""
 
     summary: BackupSummary
     source: TableRecord
@@ -81,7 +81,7 @@ class BackupRecord(msgspec.Struct, frozen=True):
 
 
 class BackfillJob(msgspec.Struct, frozen=True, tag="BackfillJob"):
-    """Fill a new index from the items already there: rows up to `until`, `after` being the last one done."""
+    """Fill a new index from the existing items: rows up to `until`; `after` is the last one done."""
 
     number: int
     index: str
@@ -91,7 +91,7 @@ class BackfillJob(msgspec.Struct, frozen=True, tag="BackfillJob"):
 
 
 class LifetimesJob(msgspec.Struct, frozen=True, tag="LifetimesJob"):
-    """Note the end of life of the items that were there before the table had a lifetime attribute."""
+    """Record the end of life of items that existed before the table had a lifetime attribute."""
 
     number: int
     attribute: str
@@ -100,7 +100,7 @@ class LifetimesJob(msgspec.Struct, frozen=True, tag="LifetimesJob"):
 
 
 class DropJob(msgspec.Struct, frozen=True, tag="DropJob"):
-    """Delete rows nobody can reach any more, in small steps: a table's (`slot` None) or an index's."""
+    """Delete unreachable rows in small steps: a table's (`slot` None) or an index's."""
 
     number: int
     slot: int | None = None
@@ -109,8 +109,8 @@ class DropJob(msgspec.Struct, frozen=True, tag="DropJob"):
 class CopyJob(msgspec.Struct, frozen=True, tag="CopyJob"):
     """Copy the items of `source` to `target` as they were before change `log_from` (None: as they are).
 
-    First the items as they are now, in row order; then the log from `undo_from` backwards, each change
-    undone, so that what was written since, also during the copy, is taken out again.
+    First copy the current items, in row order. Then undo each change of the log from `undo_from` backwards,
+    which removes everything written since, also during the copy.
     """
 
     source: int

@@ -1,6 +1,6 @@
-"""A table as the engine uses it: its record, compiled once, with everything a request needs at hand.
+"""A table as the engine uses it: its record, compiled once, with everything that a request needs.
 
-Pure: made from a `TableRecord`, cached until the record changes.
+Pure: built from a `TableRecord`, cached until the record changes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ENCODERS: Final[dict[KeyTag, Callable[[Any], bytes]]] = {
     "N": numbers.sortable,
     "B": bytes,
 }
-# The Python types that carry a key type. A bool is an int to Python, but `type(True)` is not `int`.
+# The Python types of each key type. A bool is an int to Python, but `type(True)` is not `int`.
 _TYPES: Final[dict[KeyTag, tuple[type, ...]]] = {"S": (str,), "N": (int, Decimal), "B": (bytes,)}
 
 
 class KeyPart:
-    """One attribute of a key: how it is checked and how it becomes bytes."""
+    """One attribute of a key: its check and its encoding as bytes."""
 
     __slots__ = ("bytes_max", "encode", "is_partition", "name", "tag", "types")
 
@@ -41,7 +41,7 @@ class KeyPart:
         self.bytes_max = PARTITION_KEY_BYTES_MAX if is_partition else SORT_KEY_BYTES_MAX
 
     def fits(self, value: Value) -> bytes | None:
-        """The bytes of a value that may stand in an index, or None for one that may not."""
+        """Return the bytes of a value that is valid in an index, or None if it is not."""
         if type(value) not in self.types or value in ("", b""):
             return None
         encoded = self.encode(value)
@@ -63,7 +63,7 @@ class Keys:
 
 
 class Index:
-    """A secondary index. `projected` is None when it holds whole items."""
+    """A secondary index. `projected` is None if it holds whole items."""
 
     __slots__ = (
         "definition", "is_global", "keys", "name", "projected", "record", "slot", "start_key_names",
@@ -89,7 +89,7 @@ class Index:
         return not self.record.backfilling and self.record.status != "DELETING"
 
     def place(self, item: Item) -> Place | None:
-        """Where the item stands in this index; None where it does not (a sparse index)."""
+        """Return the item's place in this index, or None if it has none (a sparse index)."""
         partition = self.keys.partition.fits(item.get(self.keys.partition.name))
         if partition is None:
             return None
@@ -99,14 +99,14 @@ class Index:
         return None if sort is None else (partition, sort)
 
     def view(self, item: Item) -> Item:
-        """The item as the index holds it."""
+        """Return the item as the index holds it."""
         if self.projected is None:
             return item
         return {name: value for name, value in item.items() if name in self.projected}
 
 
 class Table:
-    """A table, compiled. `logs` says whether its changes go to the log at all, and with which images."""
+    """A compiled table. `logs` says whether its changes go to the log, and with which images."""
 
     __slots__ = (
         "definition", "indexes", "indexes_by_name", "keys", "lifetime_attribute", "logs", "logs_new",
@@ -139,7 +139,7 @@ class Table:
             yield Index(definition, self.record.indexes[definition.name], self, is_global=False)
 
     def place(self, key: Item) -> Place:
-        """The place of a key (or an item) that is known to fit the schema."""
+        """Return the place of a key (or an item) that is known to fit the schema."""
         partition, sort = self.keys.partition, self.keys.sort
         return (
             partition.encode(key[partition.name]),
@@ -150,12 +150,14 @@ class Table:
         return {name: item[name] for name in self.keys.names}
 
     def is_expired(self, item: Item, now: float) -> bool:
-        """Whether the item's life is over, though it may not have been removed yet."""
+        """Return whether the item has expired, even if it has not been removed yet."""
         end = self.end_of_life(item)
         return end is not None and now - EXPIRED_AGE_S_MAX < end <= now
 
     def end_of_life(self, item: Item) -> int | None:
-        """The second an item's life ends; None where it has no end. Only numbers count, as in DynamoDB."""
+        """Return the second at which an item expires, or None if it does not. Only numbers count, as in
+        DynamoDB.
+        """
         if self.lifetime_attribute is None:
             return None
         value = item.get(self.lifetime_attribute)

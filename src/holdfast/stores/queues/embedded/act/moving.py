@@ -1,5 +1,7 @@
-"""A message moved to the end of another queue, with body, group, deduplication id and attributes; Redrive,
-which does it for dead letters. One transaction: it is never in both and never in neither.
+"""Moves of a message to the end of another queue, with body, group, deduplication id and attributes; Redrive,
+which moves dead letters.
+
+A move is one transaction: the message is never in both queues and never in neither.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from holdfast.stores.queues.embedded.storage.messages import MessageRow
 
 
 class Step(NamedTuple):
-    """`after` is where the next step begins, None when there is none."""
+    """One step of a redrive. `after` is where the next step begins, None after the last one."""
 
     moved: int
     after: tuple[float, int] | None
@@ -25,8 +27,10 @@ class Step(NamedTuple):
 def move(
     row: MessageRow, source: QueueRow, target: QueueRow, work: Writing, *, died_in: str | None = None
 ) -> None:
-    """Dead letters keep when they were sent and how often they were received; what is redriven begins a new
-    life, or retention might end it at once.
+    """Move a message to the end of the target queue.
+
+    Dead letters keep their send time and receive count. A redriven message gets new ones; otherwise retention
+    might delete it at once.
     """
     moved = messages.NewMessage(
         id=row.id,
@@ -46,10 +50,10 @@ def move(
 
 
 def redrive_step(operation: Redrive, after: tuple[float, int], left: int | None, work: Writing) -> Step:
-    """Up to a step's worth, oldest first, leaving alone what somebody holds and what stands behind it in its
-    group.
+    """Redrive up to one step's worth of messages, oldest first.
 
-    What is past retention does not come back: it goes.
+    Skip messages that a receiver holds and messages behind them in their group. Delete messages that are past
+    retention instead of moving them.
     """
     source = catalog.needed(work.connection, operation.source)
     target = catalog.needed(work.connection, operation.target)

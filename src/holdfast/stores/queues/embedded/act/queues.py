@@ -1,4 +1,4 @@
-"""Queues made, changed, removed, emptied, listed and described."""
+"""Create, change, delete, purge, list and describe queues."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def update_queue(operation: UpdateQueue, work: Writing) -> None:
 
 def delete_queue(operation: DeleteQueue, work: Writing) -> None:
     catalog.delete(work.connection, catalog.needed(work.connection, operation.queue))
-    # Whoever waits there must hear that there is nothing to wait for.
+    # Wake the waiting receives: the queue they wait for no longer exists.
     work.wakes.add(operation.queue)
 
 

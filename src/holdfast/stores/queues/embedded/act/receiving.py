@@ -1,7 +1,8 @@
-"""ReceiveMessages, and what a receiver may do with what it holds: delete it, hold it longer, give it back.
+"""ReceiveMessages, and what a receiver may do with a message it holds: delete it, hold it longer, give it
+back.
 
-A message that was received as often as its queue allows goes to the dead letters at the receive that would be
-one too many, in the same transaction.
+A message that was received as often as its queue allows moves to the dead-letter queue at the next receive,
+in the same transaction.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ from holdfast.stores.queues.embedded.storage.messages import MessageRow
 from holdfast.stores.sqlite import Connection
 
 TOKEN_BYTES: Final = 8
-# Of up to ten messages each: what a step may move or remove before it lets others write.
+# In batches of up to ten messages: the most that a step may move or remove before it lets others write.
 ROUNDS_MAX: Final = QUEUE_STEP_MESSAGES // QUEUE_BATCH_MAX
 
 
 class Received(NamedTuple):
-    """`more` says that a step ended early: there may be messages behind those that were moved or removed."""
+    """The result of one step. `more` says that the step ended early: more messages may follow those it moved
+    or removed.
+    """
 
     messages: tuple[Incoming, ...]
     more: bool
 
 
 def next_due(operation: ReceiveMessages, connection: Connection, now: float) -> float | None:
-    """When there is something to receive. A look that writes nothing, for those who wait."""
+    """Return when a message will be due. Writes nothing; waiting receives call it."""
     return messages.next_due(connection, catalog.needed(connection, operation.queue).lot)
 
 
@@ -58,7 +61,7 @@ def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
 
 
 def take_back(operation: ReceiveMessages, outcome: list[Received], work: Writing) -> None:
-    """What was received for somebody who is gone: as if it had not been."""
+    """Undo a receive whose caller was cancelled, as if it had not happened."""
     queue = work.queue(operation.queue)
     for each in [message for received in outcome for message in received.messages]:
         row = _named(each.receipt, queue, work)
@@ -68,7 +71,7 @@ def take_back(operation: ReceiveMessages, outcome: list[Received], work: Writing
 
 
 def delete_messages(operation: DeleteMessages, work: Writing) -> int:
-    """How many receipts were lost; the others are done."""
+    """Delete the messages of all valid receipts and return how many receipts were lost."""
     queue = work.queue(operation.queue)
     lost = 0
     for receipt in dict.fromkeys(operation.receipts):
@@ -78,13 +81,13 @@ def delete_messages(operation: DeleteMessages, work: Writing) -> int:
         else:
             messages.remove(work.connection, row)
     if queue.definition.fifo:
-        # The next of each group may be received now.
+        # The next message of each group may be received now.
         work.wakes.add(queue.name)
     return lost
 
 
 def change_visibility(operation: ChangeVisibility, work: Writing) -> int:
-    """How many receipts were lost; the others are done."""
+    """Change the visibility of all valid receipts and return how many receipts were lost."""
     queue = work.queue(operation.queue)
     lost = 0
     for receipt in dict.fromkeys(operation.receipts):
@@ -98,16 +101,18 @@ def change_visibility(operation: ChangeVisibility, work: Writing) -> int:
 
 
 def _dead_letters(queue: QueueRow, work: Writing) -> QueueRow | None:
-    """None also where the dead-letter queue was deleted: then a message stays where it is, and is received
-    on.
+    """Return the dead-letter queue, or None without one.
+
+    Also None if that queue was deleted: the message then stays where it is and can still be received.
     """
     name = queue.definition.dead_letters
     return None if name is None else work.found(name)
 
 
 def _fresh(queue: QueueRow, taken: dict[int, Incoming], count: int, work: Writing) -> list[MessageRow]:
-    """As many due messages as are still wanted. With a visibility of nothing, what was taken is due again at
-    once.
+    """Return as many due messages as the receive still needs, without those in `taken`.
+
+    With a visibility timeout of zero, a message that was just taken is due again at once.
     """
     rows = messages.due(work.connection, queue.lot, work.now, len(taken) + count)
     return [row for row in rows if row.place not in taken][: count - len(taken)]
@@ -120,7 +125,7 @@ def _held(row: MessageRow, until: float, work: Writing) -> Incoming:
 
 
 def _named(receipt: str, queue: QueueRow, work: Writing) -> MessageRow | None:
-    """The message that this receipt, and no later one, was given for."""
+    """Return the message whose latest receipt is this one, or None."""
     place, _, token = receipt.partition("-")
     if not (place.isascii() and place.isdigit() and len(place) < len(str(messages.LAST_PLACE))):
         return None

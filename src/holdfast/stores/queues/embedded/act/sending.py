@@ -1,6 +1,4 @@
-"""SendMessages: all messages of the batch or none, in their order, each once within the deduplication
-window.
-"""
+"""SendMessages: all messages of a batch or none, in order, each once within the deduplication window."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ def send_messages(operation: SendMessages, work: Writing) -> tuple[Sent, ...]:
     queue = work.queue(operation.queue)
     check_messages(operation.messages, queue.definition)
     sent_at = work.sent_at(queue)
-    # All of it before the first row is written: a unit that is refused must have nothing to undo.
+    # Check everything before writing the first row: a refused unit must have nothing to undo.
     encoded = [messages.encoded_attributes(each.attributes) for each in operation.messages]
     sent = tuple(
         _sent(each, attributes, queue, work, sent_at)
@@ -53,7 +51,7 @@ def _inserted(
 ) -> tuple[str, int]:
     delay_s = queue.definition.delay_s if message.delay_s is None else message.delay_s
     new = messages.NewMessage(
-        # Unlike uuid4, without asking the system: that lets go of the interpreter, for each message.
+        # Unlike uuid4, this makes no system call, which would release the GIL for each message.
         id=str(UUID(int=RNG.getrandbits(128), version=4)),
         group=message.group,
         deduplication=deduplication,

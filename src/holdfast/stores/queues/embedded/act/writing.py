@@ -1,7 +1,7 @@
-"""What a unit of work is given: the connection, one moment of the clock, and whom to wake once it is
-committed.
+"""The context of a unit of work: the connection, one moment of the clock, and the queues to wake after the
+commit.
 
-Units that share a transaction share what they know of the file (`Known`), because nobody else writes
+Units that share a transaction share what they know of the file (`Known`), because nothing else writes
 meanwhile.
 """
 
@@ -17,22 +17,26 @@ from holdfast.stores.sqlite import Connection
 
 @dataclass(slots=True)
 class Known:
-    """Of one transaction: its queues by name, the newest message by lot, and whose waiters were woken."""
+    """Facts cached for one transaction: queues by name, the newest message by lot, and queues whose waiters
+    were woken.
+    """
 
     queues: dict[str, QueueRow | None] = field(default_factory=dict)
     newest: dict[int, float] = field(default_factory=dict)
     rung: set[str] = field(default_factory=set)
 
     def forget(self) -> None:
-        """After a unit that may have changed the catalog, or was undone."""
+        """Drop the cached facts after a unit that may have changed the catalog or was undone."""
         self.queues.clear()
         self.newest.clear()
 
 
 @dataclass(slots=True)
 class Writing:
-    """`wakes` has the names of the queues in which something may be received sooner than was known; `sweeps`
-    says that it is this unit's turn to remove some of what is over.
+    """The context of one unit of work.
+
+    `wakes` has the names of queues in which a message may be due sooner than was known. `sweeps` says that
+    this unit must also remove some expired rows.
     """
 
     connection: Connection
@@ -54,8 +58,8 @@ class Writing:
         return queues[name]
 
     def sent_at(self, queue: QueueRow) -> float:
-        """For a message that is sent now. A clock that was set back must not make it look older than the one
-        before.
+        """Return the send time for a message sent now. A clock that was set back must not make it older than
+        the previous message.
         """
         newest = self.known.newest
         before = newest.get(queue.lot)

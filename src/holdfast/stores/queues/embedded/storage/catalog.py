@@ -1,5 +1,5 @@
-"""The catalog: which queues there are. A row is read where it is needed; it is small, and never out of date
-so.
+"""The catalog: the queues of the file. A row is small and is read when it is needed, so it is never out of
+date.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _decode = msgspec.json.Decoder(QueueDefinition).decode
 
 
 class QueueRow(NamedTuple):
-    """`number` names the queue for good, `lot` its messages until it is purged."""
+    """A row of the catalog. `number` identifies the queue for good, `lot` its messages until a purge."""
 
     number: int
     lot: int
@@ -68,7 +68,7 @@ def delete(connection: apsw.Connection, queue: QueueRow) -> None:
 
 
 def empty(connection: apsw.Connection, queue: QueueRow) -> None:
-    """An empty lot for the queue, at once; the old one is cleared in steps (see `sweeping.py`)."""
+    """Give the queue a new, empty lot at once; the old one is cleared in steps (see `sweeping.py`)."""
     connection.execute("UPDATE queues SET lot = ? WHERE number = ?", (_new_lot(connection), queue.number))
     _drop_lot(connection, queue.lot)
 

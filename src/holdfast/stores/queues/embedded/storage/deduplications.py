@@ -1,4 +1,4 @@
-"""The deduplication ids a FIFO queue has seen within the window. They outlive the messages they came with."""
+"""The deduplication ids that a FIFO queue has seen within the window. They outlive their messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from holdfast.core.limits import DEDUPLICATION_WINDOW_S
 
 
 def first(connection: apsw.Connection, queue: int, deduplication: str, now: float) -> tuple[str, int] | None:
-    """The id and place of the message that brought it within the window."""
+    """Return the id and place of the message that first used this deduplication id within the window, or
+    None.
+    """
     row: tuple[str, int] | None = connection.execute(
         "SELECT id, place FROM deduplications WHERE queue = ? AND deduplication = ? AND at > ?",
         (queue, deduplication, now - DEDUPLICATION_WINDOW_S),

@@ -1,6 +1,4 @@
-"""The messages of a lot: put in, found by what is due, held, taken out. A FIFO group always has exactly one
-head.
-"""
+"""The messages of a lot: insert, find due ones, hold, remove. A FIFO group always has exactly one head."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import msgspec
 
 from holdfast.operations.queues import Incoming
 
-# With this and (due, place) as the order, the index `messages_due` gives the next messages without sorting.
+# With this condition and the order (due, place), the index `messages_due` needs no sort.
 _COLUMNS: Final = 'place, lot, id, "group", deduplication, sent_at, available_at, due, receives, token, died_in, attributes, body'
 DUE: Final = f"SELECT {_COLUMNS} FROM messages WHERE lot = ? AND due <= ? ORDER BY due, place LIMIT ?"
 OLDEST: Final = f"""SELECT {_COLUMNS} FROM messages WHERE lot = ?1 AND (sent_at, place) > (?2, ?3)
@@ -23,7 +21,7 @@ HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORD
 _INSERT: Final = """
 INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-# Behind the head of its group it is not due, however long it has been there.
+# A message behind the head of its group is not due, however long it has waited.
 _INSERT_IN_GROUP: Final = """
 INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6,
@@ -35,7 +33,7 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class MessageRow(NamedTuple):
-    """`due` is None behind the head of a group; `token` is the current receipt's."""
+    """A row of a message. `due` is None behind the head of a group; `token` is the current receipt's."""
 
     place: int
     lot: int
@@ -72,7 +70,7 @@ class Counts(NamedTuple):
 
 
 def insert(connection: apsw.Connection, lot: int, message: NewMessage) -> int:
-    """At the end of the lot, and of its group. Its place."""
+    """Insert a message at the end of the lot and of its group, and return its place."""
     if message.group is None:
         connection.execute(_INSERT, (lot, *message[:5], message.available_at, *message[5:]))
     else:
@@ -81,7 +79,7 @@ def insert(connection: apsw.Connection, lot: int, message: NewMessage) -> int:
 
 
 def remove(connection: apsw.Connection, row: MessageRow) -> None:
-    """The next message of its group, if it was the head, takes its place."""
+    """Remove a message. If it was the head of its group, the next message becomes the head."""
     connection.execute("DELETE FROM messages WHERE place = ?", (row.place,))
     if row.group is None or row.due is None:
         return
@@ -108,12 +106,12 @@ def hold_until(connection: apsw.Connection, row: MessageRow, until: float) -> No
 
 
 def due(connection: apsw.Connection, lot: int, now: float, limit: int) -> list[MessageRow]:
-    """Those that may be received now, longest due first. A FIFO group has one among them at most."""
+    """Return the messages that may be received now, longest due first, at most one of each FIFO group."""
     return _rows(connection.execute(DUE, (lot, now, limit)))
 
 
 def next_due(connection: apsw.Connection, lot: int) -> float | None:
-    """When the next message may be received, which may be long ago; None while there is none."""
+    """Return when the next message is due, possibly in the past, or None without one."""
     moment: float | None = connection.execute(NEXT_DUE, (lot,)).get
     return moment
 
@@ -142,8 +140,8 @@ def is_group_held(connection: apsw.Connection, lot: int, group: str, now: float)
 
 
 def counts(connection: apsw.Connection, lot: int, now: float, sent_after: float) -> Counts:
-    """Of what is not past retention. The whole is counted as rows come and go, the rest by short index
-    ranges.
+    """Count the messages that are not past retention. Triggers keep the total; short index ranges give the
+    rest.
     """
     total = connection.execute("SELECT messages FROM lots WHERE lot = ?", (lot,)).get or 0
     over = connection.execute(

@@ -1,15 +1,15 @@
 """The tables of the file.
 
 queues          the catalog: a definition per queue, and the lot its messages are in
-lots            a lot is the messages of a queue since it was last purged: purging gives the queue an empty lot, and the
-                old one is cleared in small steps. `messages` counts its rows, kept by the triggers
-messages        every message. `place` orders them and is never used again
+lots            a lot is the messages of a queue since its last purge: a purge gives the queue an empty lot,
+                and the old one is cleared in small steps. `messages` counts its rows, kept by the triggers
+messages        every message. `place` orders them and is never reused
 deduplications  the ids seen within the window; they outlive their messages
 
-What keeps a receive cheap is the column `due`: the moment from which a message may be received, and NULL
-while it may not be at all, because it is not the first of its FIFO group. A group has one message with a
-`due`, its head; deleting the head gives the next one its own. So "the oldest visible message whose group is
-free" is the first entry of one index, however many messages and locked groups there are.
+The column `due` keeps a receive cheap. It is the moment from which a message may be received, and NULL for a
+message that is not the first of its FIFO group. A group has one message with a `due`, its head; deleting the
+head sets the `due` of the next one. So "the oldest visible message whose group is free" is the first entry of
+one index, however many messages and locked groups there are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is over is removed a few rows at a time, as a by-product of other work: no thread, no long step.
+"""Removal of expired rows, a few at a time, during other work: no thread, no long step.
 
-A pass rides on one send or receive in eight and removes more rows than eight can add, of whichever queue:
-dead letters and queues that nobody uses any more are reached too. Where nothing is sent, those who wait for
-messages look once a minute whether there is something to remove.
+One send or receive in eight also runs a pass, which removes more rows than eight of them can add, from any
+queue: so it reaches dead-letter queues and unused queues too. Where nothing is sent, waiting receives look
+once a minute for rows to remove.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.core.limits import DEDUPLICATION_WINDOW_S, QUEUE_SWEEP_ROWS
 from holdfast.stores.queues.embedded.storage import messages
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
 
-# Queue by queue, each by its own retention. CROSS keeps SQLite to this order, in which each is a look into an
+# Queue by queue, each by its own retention. CROSS makes SQLite keep this order, in which each lookup uses an
 # index.
 OVER: Final = """
 SELECT messages.lot, messages.place FROM queues CROSS JOIN messages INDEXED BY messages_age
@@ -25,7 +25,7 @@ LIMIT ?2"""
 
 
 def sweep(connection: apsw.Connection, now: float) -> bool:
-    """Some of what is over. False when nothing was left to remove."""
+    """Remove some expired rows. Return False when none were left."""
     connection.execute(
         "DELETE FROM deduplications WHERE (queue, deduplication) IN "
         "(SELECT queue, deduplication FROM deduplications WHERE at <= ? ORDER BY at LIMIT ?)",
@@ -34,7 +34,7 @@ def sweep(connection: apsw.Connection, now: float) -> bool:
     found_ids = connection.changes() > 0
     places: list[Any] = connection.execute(OVER, (now, QUEUE_SWEEP_ROWS)).fetchall()
     for lot, place in places:
-        # Read one by one: removing a head changes the one behind it.
+        # Read one at a time: removing a head changes the message behind it.
         row = messages.at(connection, lot, place)
         if row is not None:
             messages.remove(connection, row)
@@ -42,19 +42,19 @@ def sweep(connection: apsw.Connection, now: float) -> bool:
 
 
 def is_due(connection: apsw.Connection, now: float) -> bool:
-    """Whether there is a message that should be gone. A look that writes nothing."""
+    """Return whether a message is waiting to be removed. Writes nothing."""
     if connection.execute(OVER, (now, 1)).fetchone() is not None:
         return True
     return connection.execute("SELECT 1 FROM lots WHERE dropped = 1 LIMIT 1").fetchone() is not None
 
 
 def is_over(row: messages.MessageRow, queue: QueueRow, now: float) -> bool:
-    """Whether its retention has passed."""
+    """Return whether the message is past its queue's retention."""
     return row.sent_at <= now - queue.definition.retention_s
 
 
 def clear_dropped(connection: apsw.Connection, limit: int) -> bool:
-    """Some messages of a lot that no queue has any more. False when there are none left."""
+    """Remove some messages of a lot that no queue uses any more. Return False when none are left."""
     dropped = connection.execute("SELECT lot, messages FROM lots WHERE dropped = 1 LIMIT 1").fetchone()
     if dropped is None:
         return False

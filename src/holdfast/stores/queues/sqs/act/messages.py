@@ -1,4 +1,4 @@
-"""Messages sent, received, deleted, held longer and browsed, at SQS. One is sent as a batch of one."""
+"""Send, receive, delete, hold and browse messages at SQS. A single message is sent as a batch of one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from holdfast.stores.queues.sqs.failures import error_of
 from holdfast.stores.queues.sqs.messages import entry_of, incoming_of
 from holdfast.stores.queues.sqs.service import RECEIVE, Service
 
-# While somebody browses, nobody else may see what is shown; it is given back at the end.
+# While a caller browses, no other caller may receive the messages shown; they are given back at the end.
 BROWSE_HOLD_S: Final = 30
 
 
 async def send_messages(operation: SendMessages, service: Service) -> tuple[Sent, ...]:
     fifo = operation.queue.endswith(FIFO_ENDING)
-    # Whether it deduplicates by content SQS itself will say.
+    # SQS itself reports whether the queue deduplicates by content.
     check_messages(
         operation.messages, QueueDefinition(name=operation.queue, fifo=fifo, content_deduplication=fifo)
     )
@@ -59,7 +59,8 @@ async def receive_messages(operation: ReceiveMessages, service: Service) -> tupl
     if operation.visibility_s is not None:
         request["VisibilityTimeout"] = math.ceil(operation.visibility_s)
     if operation.queue.endswith(FIFO_ENDING):
-        # A repeat after a lost answer gets the same messages, instead of waiting for their visibility time.
+        # A retry after a lost response gets the same messages, instead of waiting for their visibility
+        # timeout.
         request["ReceiveRequestAttemptId"] = str(uuid4())
     answer = await service.ask(RECEIVE, **request)
     return tuple(map(incoming_of, answer.get("Messages", ())))
@@ -70,7 +71,7 @@ async def delete_messages(operation: DeleteMessages, service: Service) -> None:
 
 
 async def change_visibility(operation: ChangeVisibility, service: Service) -> None:
-    """SQS counts in whole seconds: a part of one is held for all of it."""
+    """Change the visibility timeout of messages. SQS takes whole seconds: fractions are rounded up."""
     seconds = math.ceil(operation.seconds)
     await _with_receipts(
         "ChangeMessageVisibilityBatch",
@@ -82,7 +83,7 @@ async def change_visibility(operation: ChangeVisibility, service: Service) -> No
 
 
 async def browse(operation: Browse, service: Service) -> tuple[Incoming, ...]:
-    """SQS shows nothing that it does not give: they are received, which counts, and given back."""
+    """Return messages and give them back at once. SQS has no peek, so this counts as a receive."""
     found: list[Incoming] = []
     try:
         while len(found) < operation.count:
@@ -103,7 +104,7 @@ async def give_back(queue: str, messages: Sequence[Incoming], service: Service) 
     try:
         await change_visibility(ChangeVisibility(queue, tuple(each.receipt for each in messages), 0), service)
     except ReceiptLost:
-        # Their time was over before: they are back already.
+        # Their visibility timeout had expired: they are visible already.
         return
 
 
@@ -126,7 +127,10 @@ async def _with_receipts(
 
 
 def _unsent(operation: SendMessages, failed: Sequence[dict[str, Any]]) -> HoldfastError:
-    """Not repeated here: on a FIFO queue a message would be overtaken by the one behind it."""
+    """Return the error for messages that SQS did not take.
+
+    They are not retried here: on a FIFO queue a later message would overtake the failed one.
+    """
     reasons = [_failure(each) for each in failed]
     if len(failed) == len(operation.messages):
         return reasons[0]

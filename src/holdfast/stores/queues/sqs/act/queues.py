@@ -1,4 +1,4 @@
-"""Queues made, changed, removed, emptied, listed and described, at SQS."""
+"""Create, change, delete, purge, list and describe queues at SQS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def create_queue(operation: CreateQueue, service: Service) -> None:
     wanted = canonical(operation.definition)
     attributes = new_attributes_of(wanted, await _dead_letters_arn(wanted, service))
     await service.ask("CreateQueue", QueueName=wanted.name, Attributes=attributes)
-    # SQS compares only what it was given: of a queue that was there, the rest may differ.
+    # SQS compares only the attributes it was given: the others of an existing queue may differ.
     there = (await describe_queue(DescribeQueue(wanted.name), service)).definition
     if there != wanted:
         raise AlreadyExists(
@@ -64,7 +64,7 @@ async def list_queues(operation: ListQueues, service: Service) -> tuple[str, ...
 
 
 async def describe_queue(operation: DescribeQueue, service: Service) -> QueueDescription:
-    """The age of the oldest message is a metric of CloudWatch and not told by SQS."""
+    """Describe a queue. SQS does not report the age of the oldest message, which is a CloudWatch metric."""
     answer = await service.ask(
         "GetQueueAttributes", QueueUrl=await service.url(operation.queue), AttributeNames=["All"]
     )

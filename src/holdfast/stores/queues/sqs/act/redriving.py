@@ -1,10 +1,9 @@
-"""Redrive at SQS: received from the dead letters, sent to the target, deleted, in the order they were
-received.
+"""Redrive at SQS: receive from the dead-letter queue, send to the target, delete, in the order received.
 
-On a FIFO queue the id it first came with may still be in the target's deduplication window, which would
-swallow the message. So it is sent under an id made of the dead letter's own: no other message has it, and
-after a crash between sending and deleting, a second redrive within the window sends it under the same id, so
-that it is there once. On a standard queue it may then be there twice.
+On a FIFO queue the message's first deduplication id may still be in the target's deduplication window, and
+SQS would drop the message. So it is sent under an id derived from the dead letter's own id, which no other
+message has. After a crash between send and delete, a second redrive within the window sends it under the same
+id, so that it arrives once. On a standard queue it may then arrive twice.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from holdfast.stores.queues.sqs.messages import DEDUPLICATION
 from holdfast.stores.queues.sqs.service import Service
 
 HOLD_S: Final = 60
-# A receive that does not wait asks some of SQS's servers only, and may find nothing though there is
-# something.
+# A receive that does not wait asks only some of SQS's servers, and may miss existing messages.
 WAIT_S: Final = 1
 
 

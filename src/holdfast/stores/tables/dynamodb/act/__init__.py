@@ -1,1 +1,1 @@
-"""Each operation as requests to the service, and its answers as the operation's result."""
+"""Handlers: each turns an operation into requests to the service, and the responses into its result."""

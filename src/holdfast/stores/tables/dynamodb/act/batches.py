@@ -1,7 +1,7 @@
-"""BatchGetItem and BatchWriteItem: asked again for what was left, until all is done or patience ends.
+"""BatchGetItem and BatchWriteItem: unprocessed entries are retried until all are done or the retries run out.
 
-What is then still left is told as unprocessed. Each put, delete and key stands alone, so that a part that was
-done is never lost: only if the very first request fails is there nothing but the failure to tell.
+Entries that are still left are returned as unprocessed. Each put, delete and key is independent, so the
+result of a completed part is kept: a retryable failure is raised only if the very first request fails.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _write(table: str, request: Request) -> BatchWrite:
 async def _asked_until_done(
     action: str, wanted: dict[str, Any], common: Request, left_in: str, repeat: Repeat, service: Service
 ) -> tuple[list[Answer], dict[str, Any]]:
-    """All answers, and what is left of what was wanted, in the form of a request."""
+    """Return all responses, and the unprocessed rest of `wanted` in the form of a request."""
     patience = service.patience()
     answers: list[Answer] = []
     while wanted:
@@ -110,8 +110,8 @@ async def _asked_until_done(
         answers.append(answer)
         left = answer.get(left_in) or {}
         if action == "BatchWriteItem":
-            # The only reason the service has for it. Keys are left for others too, such as the size of the
-            # answer.
+            # Throttling is the only reason for an unprocessed write. Keys have others too, such as the size
+            # of the response.
             tell_throttled(_count(left), 0)
         if _count(left) < _count(wanted):
             patience.renew()

@@ -15,8 +15,11 @@ from holdfast.stores.tables.dynamodb.values import plain_item, tagged_item
 
 
 async def query(operation: Query, service: Service) -> PageResult:
-    """Expired items are hidden by the filter, unless the end of life is a key of what is queried: a filter
-    may not name a key. Whether it is one shows when the filter is refused; then the items are looked at here.
+    """Run one page of a query.
+
+    The filter hides expired items, unless the lifetime attribute is a key of the queried table or index: a
+    filter may not name a key. The service reveals that by refusing the filter; then the items are filtered
+    here.
     """
     expiry = await expiry_of(operation.table, service) if operation.hide_expired else None
     if expiry is None:
@@ -26,7 +29,7 @@ async def query(operation: Query, service: Service) -> PageResult:
         try:
             return await _query(replace(operation, filter=expiry.beside(operation.filter)), service)
         except InvalidRequest:
-            # If something else was wrong with it, the request is refused again below.
+            # If the request was refused for another reason, it is refused again below.
             pass
     page = await _sifted(operation, expiry, service)
     service.keyed_by_lifetime.add(place)
@@ -57,7 +60,9 @@ async def _query(operation: Query, service: Service) -> PageResult:
 
 
 async def _sifted(operation: Query, expiry: Expiry, service: Service) -> PageResult:
-    """To count what is not hidden, it must be seen."""
+    """Return a page without expired items, filtered here. Counting the visible items requires reading
+    them.
+    """
     counts = operation.select == "COUNT"
     projection = (Path(expiry.attribute),) if counts else expiry.widened(operation.projection)
     asked = replace(operation, projection=projection, select=None if counts else operation.select)

@@ -1,7 +1,8 @@
 """Continuous backups, on-demand backups, and the tables restored from them.
 
-Versions of the SDK differ in whether they send fractions of a second, and the service tells milliseconds:
-bounds of time are sent a little too wide and judged here. A restore goes to the moment the SDK sends.
+SDK versions differ in whether they send fractions of a second, and the service returns milliseconds. Time
+bounds are therefore sent slightly too wide and applied exactly here. A restore uses the time that the SDK
+sends.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ async def restore_table_to_point_in_time(
 
 
 async def create_backup(operation: CreateBackup, service: Service) -> BackupSummary:
-    """The answer does not tell the table's id: it is asked for before, so that nothing made is ever
-    untold.
+    """Create a backup. The response lacks the table's id, so it is read first: a failure then leaves no
+    backup that the caller does not know of.
     """
     try:
         table = (await service.ask("DescribeTable", {"TableName": operation.table}))["Table"]

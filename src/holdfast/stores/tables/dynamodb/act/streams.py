@@ -27,7 +27,7 @@ SEQUENCE_NUMBER_DIGITS = 21
 
 
 class ServiceIterator(ShardIterator, frozen=True):
-    """A place in a shard as the service names it: `text` is opaque, and `position` only what is known of
+    """A position in a shard as the service names it. `text` is opaque; `position` holds what is known about
     it.
     """
 
@@ -51,7 +51,9 @@ async def list_streams(operation: ListStreams, service: Service) -> ListStreamsR
 
 
 async def describe_stream(operation: DescribeStream, service: Service) -> StreamDescription:
-    """The service may break off before the limit: it is asked on until the limit or the end."""
+    """Describe a stream. The service may stop before the limit, so request more until the limit or the
+    end.
+    """
     request: Request = {"StreamArn": await arns.stream_arn(operation.stream, service)}
     shards: list[Shard] = []
     after = operation.after_shard

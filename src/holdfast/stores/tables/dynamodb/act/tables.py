@@ -36,7 +36,9 @@ async def update_table(operation: UpdateTable, service: Service) -> TableDescrip
 
 
 async def delete_table(operation: DeleteTable, service: Service) -> TableDescription:
-    """The service no longer tells the keys of a table that goes: they are asked for before."""
+    """Delete a table. The service does not return the keys of a table being deleted, so they are read
+    first.
+    """
     request = {"TableName": operation.table}
     before = await service.ask("DescribeTable", request)
     service.lifetimes.pop(operation.table, None)

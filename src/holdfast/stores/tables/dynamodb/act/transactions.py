@@ -1,7 +1,7 @@
 """TransactWriteItems and TransactGetItems.
 
-A transaction that writes always carries a client token, the caller's or one made here: sent again after a
-lost answer, it has no second effect. `fingerprint` is not sent, since the service compares the requests
+A write transaction always carries a client token, the caller's or a generated one: sent again after a lost
+response, it has no second effect. `fingerprint` is not sent, because the service compares the requests
 themselves.
 """
 

@@ -1,1 +1,1 @@
-"""The operations carried out: each file takes an operation through validate, plan and storage, in sight."""
+"""Handlers: each file takes its operations through validate, plan and storage."""

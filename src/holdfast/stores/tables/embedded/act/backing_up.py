@@ -1,4 +1,4 @@
-"""What backups and restores share: copies of a table's items, taken by a job while writes go on."""
+"""Helpers of backups and restores: a job copies a table's items while writes continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ replace = msgspec.structs.replace
 
 
 def new_backup_id(now: float) -> str:
-    """As in a backup's ARN: the moment in milliseconds and eight hex digits."""
+    """Return a backup id in the form of a backup's ARN: the time in milliseconds and eight hex digits."""
     return f"{int(now * 1000):014d}-{secrets.token_hex(4)}"
 
 
@@ -39,7 +39,7 @@ def summary(table: Table, name: str, kind: BackupType, writer: Writer) -> Backup
 
 
 def keep_system_backup(table: Table, writer: Writer) -> None:
-    """A deleted table that had continuous backups is kept for 35 days: its own rows become the backup."""
+    """Keep a deleted table that had continuous backups for 35 days: its own rows become the backup."""
     items, _ = writer.counts(table.number).get(0, (0, 0))
     kept = summary(table, f"{table.name}$DeletedTableBackup", "SYSTEM", writer)
     backups.save(writer.connection, BackupRecord(kept, table.record, table.number, items))
@@ -48,6 +48,8 @@ def keep_system_backup(table: Table, writer: Writer) -> None:
 
 
 def begin_copy(source: TableRecord, job: CopyJob, writer: Writer) -> None:
-    """From here on the source logs old images, so that the copy can be brought back to its moment."""
+    """Start a copy. From now on the source logs old images, so that the copy can be taken back to its
+    time.
+    """
     catalog.save_table(writer, replace(source, copies=source.copies + 1))
     jobs.add(writer.connection, job)

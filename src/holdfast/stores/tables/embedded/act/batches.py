@@ -31,7 +31,9 @@ DUPLICATES = "Provided list of item keys contains duplicates"
 
 
 def batch_get_item(operation: BatchGetItem, reading: Reading) -> BatchGetItemResult:
-    """Every key is checked before any is read. Past 16 MB the rest is handed back as unprocessed."""
+    """Read several items. All keys are checked before any is read. Past 16 MB the rest is returned as
+    unprocessed.
+    """
     planned = [(request, *_places(request, reading)) for request in operation.requests]
     room = BATCH_READ_BYTES_MAX
     answers: dict[str, list[Item]] = {}
@@ -56,7 +58,7 @@ def batch_get_item(operation: BatchGetItem, reading: Reading) -> BatchGetItemRes
 def _found(
     request: KeysOfTable, table: Table, places: list[Place], room: int, reading: Reading
 ) -> tuple[list[Item | None], float, int]:
-    """The items of the first places, as many as there is room for; the units read; the room that is left."""
+    """Return as many of the first items as fit into `room`, the units read, and the room that is left."""
     found: list[Item | None] = []
     units = 0.0
     for place in places:
@@ -80,7 +82,9 @@ def _places(request: KeysOfTable, reading: Reading) -> tuple[Table, list[Place]]
 
 
 def batch_write_item(operation: BatchWriteItem, writer: Writer) -> BatchWriteItemResult:
-    """Every entry is checked before any is written: an invalid one refuses them all."""
+    """Write several items. All entries are checked before any is written: one invalid entry refuses them
+    all.
+    """
     planned = _checked(operation.writes, writer)
     consumed: list[ConsumedCapacity] = []
     for write, table, place in planned:
@@ -115,7 +119,7 @@ def _checked(batch: tuple[BatchWrite, ...], writer: Writer) -> list[tuple[BatchW
 def _place(table: Table, write: BatchWrite) -> Place:
     if not isinstance(write, Put):
         return place_of_key(table, write.key)
-    # A put whose key is missing or mistyped is refused with a shorter text in a batch than on its own.
+    # DynamoDB refuses a put with a missing or mistyped key with a shorter text in a batch than in PutItem.
     for part in table.keys.parts:
         if type(write.item.get(part.name)) not in part.types:
             raise InvalidRequest(NOT_THE_SCHEMA)

@@ -23,7 +23,9 @@ from holdfast.stores.tables.embedded.validate.updates import check_nested_paths,
 
 
 def get_item(operation: GetItem, reading: Reading) -> GetItemResult:
-    """One statement reads the item and the catalog's generation; only a changed catalog costs a second."""
+    """Read one item. One statement reads the item and the catalog's generation; a changed catalog costs a
+    second.
+    """
     cache = reading.cache
     catalog = cache.catalog
     while True:
@@ -37,7 +39,7 @@ def get_item(operation: GetItem, reading: Reading) -> GetItemResult:
             judged_by, catalog = catalog, reading.catalog
             if catalog.generation == judged_by.generation:
                 raise
-            continue  # the key was held against a table as it is no longer
+            continue  # the key was checked against an outdated table
         generation, stored, size = keyed(reading.connection, table, place)
         if generation == catalog.generation:
             break

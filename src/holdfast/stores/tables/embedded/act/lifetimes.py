@@ -19,7 +19,9 @@ from holdfast.stores.tables.embedded.storage.writer import Writer
 
 
 def update_time_to_live(operation: UpdateTimeToLive, writer: Writer) -> LifetimeSpecification:
-    """Items written from now on carry their end of life; a job looks up that of the older ones."""
+    """Set the lifetime attribute. Items written from now on record their end of life; a job adds it to older
+    ones.
+    """
     record = active_table(writer.catalog, operation.table).record
     current = record.lifetime_attribute
     if operation.enabled and current is not None:

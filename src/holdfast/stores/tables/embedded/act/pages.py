@@ -1,4 +1,4 @@
-"""Query and Scan: a span walked until the page is full."""
+"""Query and Scan: walk a span until the page is full."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scan(operation: Scan, reading: Reading) -> PageResult:
 
 
 def _page(operation: Query | Scan, span: Span, selection: Selection, reading: Reading) -> PageResult:
-    """A page ends with the item that fills its limit or its megabyte; filters do not make it longer."""
+    """Return one page. It ends with the item that reaches its limit or 1 MB; filters do not extend it."""
     keeps = _filter(operation, span, reading)
     shows = _shape(span, selection)
     decode, bytes_max, limit = codec.decode, PAGE_BYTES_MAX, operation.limit
@@ -73,7 +73,7 @@ def _filter(operation: Query | Scan, span: Span, reading: Reading) -> Callable[[
 
 
 def _shape(span: Span, selection: Selection) -> Callable[[Item], Item] | None:
-    """How an item is shown; None where it is shown as it is stored."""
+    """Return the function that projects an item, or None if items are returned as stored."""
     index, projection = span.index, selection.projection
     if projection is not None:
         return lambda item: project(projection, item)

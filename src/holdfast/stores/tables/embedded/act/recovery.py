@@ -62,7 +62,7 @@ def _table(of: Catalog, name: str) -> Table:
 
 
 def _active_table(of: Catalog, name: str) -> Table:
-    """The table, if it is not still being restored itself."""
+    """Return the table. Raise if it is still being restored."""
     table = _table(of, name)
     if table.record.status == "CREATING":
         raise TableInUse(f"Table is being created: {name}")
@@ -89,7 +89,8 @@ def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer
             record, recovery_since=writer.now, recovery_from=writer.last_sequence(record.number) + 1
         )
     else:
-        # What was older than the former window may be trimmed already: a longer one does not bring it back.
+        # Changes older than the previous window may be trimmed already: a longer window does not restore
+        # them.
         record = replace(record, recovery_since=_earliest(record, writer.now))
     if operation.enabled and operation.recovery_days:
         record = replace(record, recovery_days=operation.recovery_days)
@@ -102,7 +103,7 @@ def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer:
     if source.recovery_since is None:
         raise RecoveryUnavailable(f"Point in time recovery is not enabled for table '{operation.source}'")
     at = writer.now if operation.at is None else operation.at
-    # Times on the wire may be whole seconds: the second in which recovery was switched on counts whole.
+    # Times on the wire may be whole seconds, so the whole second in which recovery was enabled is valid.
     if not int(_earliest(source, writer.now)) <= at <= writer.now:
         raise InvalidRestoreTime(
             f"RestoreDateTime '{_shown(at)}' must be within EarliestRestorableDateTime"
@@ -111,7 +112,7 @@ def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer:
     target = _new_target(source, operation.target, operation.overrides, writer, at, None)
     last = writer.last_sequence(source.number)
     first = streams.first_after(writer.connection, source.number, int(at * 1000), last)
-    # The log has no old images from before recovery was switched on: no change back there can be undone.
+    # The log has no old images from before recovery was enabled, so earlier changes cannot be undone.
     begin_copy(source, CopyJob(source.number, target.number, max(first, source.recovery_from)), writer)
     return description(told_as_creating(target), {}, writer.now)
 
@@ -128,8 +129,8 @@ def _new_target(
     at: float,
     backup: BackupRecord | None,
 ) -> TableRecord:
-    """The restored table, CREATING until its copy is done. Streams, lifetimes and recovery do not come
-    along.
+    """Create the restored table, CREATING until its copy is done. Streams, lifetimes and recovery settings
+    are not copied.
     """
     if name in writer.catalog.tables:
         raise TableAlreadyExists(f"Table already exists: {name}")
@@ -172,7 +173,7 @@ def _restored_definition(source: TableDefinition, name: str, overrides: RestoreO
 
 
 def _check_overrides(source: TableDefinition, overrides: RestoreOverrides) -> None:
-    """A restore may leave indexes out, but not make new ones."""
+    """Raise if a restore adds indexes. It may only leave some out."""
     if overrides.throughput is not None and overrides.billing_mode == "PAY_PER_REQUEST":
         raise InvalidRequest("Cannot override ProvisionedThroughput unless BillingMode is PROVISIONED")
     known = {index.name: index for index in source.global_indexes + source.local_indexes}

@@ -1,4 +1,4 @@
-"""A table's stream switched on and off. A stream is a stretch of the table's change log."""
+"""Switches a table's stream on and off. A stream is a range of the table's change log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _label(moment: float) -> str:
 
 
 def close(record: TableRecord, writer: Writer) -> TableRecord:
-    """Its records stay readable for a day; the latest stream's label stays with the table."""
+    """Close the stream. Its records stay readable for a day; the table keeps the latest stream's label."""
     label = record.stream_label
     stream = None if label is None else streams.find(writer.connection, record.definition.name, label)
     if stream is not None and stream.last_seq is None:

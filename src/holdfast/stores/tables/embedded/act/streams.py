@@ -57,7 +57,9 @@ def _known(name: StreamName, reading: Reading) -> records.StreamRecord:
 
 
 def shard_id(stream: records.StreamRecord) -> str:
-    """Tells streams apart, also those of tables with one name, by the moment and the table's number."""
+    """Return a shard id built from the stream's time and the table's number, so that it is unique even among
+    streams of tables with the same name.
+    """
     return f"shardId-{int(stream.created_at * 1000):020d}-{stream.number:08x}"
 
 
@@ -93,7 +95,7 @@ def _position(operation: GetShardIterator, stream: records.StreamRecord, reading
 
 
 def _oldest(stream: records.StreamRecord, reading: Reading, last: int) -> int:
-    """The first record still kept; after the last one if none is."""
+    """Return the number of the first record still kept, or the one after the last if none is."""
     return streams.first_after(
         reading.connection, stream.number, _horizon_ms(reading), last, stream.first_seq
     )
@@ -126,8 +128,9 @@ def get_records(operation: GetRecords, reading: Reading) -> GetRecordsResult:
 def _next(
     stream: records.StreamRecord, iterator: ShardIterator, position: int, reading: Reading, *, at_end: bool
 ) -> ShardIterator | None:
-    """None once a closed stream was read to its end, which need not be its last number: that may be trimmed,
-    or have been given to a write that failed."""
+    """Return the next iterator, or None once a closed stream was read to its end. The end need not be its
+    last number: that record may be trimmed, or its number may have gone to a write that failed.
+    """
     if stream.last_seq is not None and (at_end or position > stream.last_seq):
         return None
     return ShardIterator(iterator.stream, iterator.shard, position, reading.now)
@@ -139,7 +142,7 @@ def _record(stream: records.StreamRecord, row: streams.Row) -> StreamRecord:
     before = None if old is None else codec.decode(old)
     after = None if new is None else codec.decode(new)
     keys = codec.decode(key) if key is not None else _key_of(stream, after or before or {})
-    # The log may hold more than this stream shows: recovery needs old images.
+    # The log may hold more than this stream's view includes, because recovery needs old images.
     before = before if view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES") else None
     after = after if view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES") else None
     size = item_size(keys) + item_size(before or {}) + item_size(after or {})

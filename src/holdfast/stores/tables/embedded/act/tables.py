@@ -31,7 +31,9 @@ from holdfast.stores.tables.embedded.table import Table
 
 
 def create_table(operation: CreateTable, writer: Writer) -> TableDescription:
-    """The table is usable as soon as this is committed; the answer says CREATING, as the service's does."""
+    """Create a table. It is usable once this is committed; the result says CREATING, as the service's
+    does.
+    """
     known = writer.catalog.tables
     definition = operation.definition
     if definition.name in known:
@@ -71,7 +73,7 @@ def describe_table(operation: DescribeTable, reading: Reading) -> TableDescripti
 
 
 def known_table(of: Catalog, name: str) -> Table:
-    """The table in whatever state; operations on tables name it in their refusal."""
+    """Return the table in any state. Table operations name the table in their error."""
     table = of.tables.get(name)
     if table is None:
         raise NotFound(f"Requested resource not found: Table: {name} not found")
@@ -79,7 +81,7 @@ def known_table(of: Catalog, name: str) -> Table:
 
 
 def active_table(of: Catalog, name: str) -> Table:
-    """The table, if it is not still being restored."""
+    """Return the table. Raise if it is still being restored."""
     table = known_table(of, name)
     if table.record.status == "CREATING":
         raise AlreadyExists(
@@ -97,7 +99,7 @@ def list_tables(operation: ListTables, reading: Reading) -> ListTablesResult:
 
 
 def delete_table(operation: DeleteTable, writer: Writer) -> TableDescription:
-    """Gone at once for every caller; the rows are dropped in small steps afterwards."""
+    """Delete a table. It is gone at once for every caller; a job drops its rows in small steps afterwards."""
     table = known_table(writer.catalog, operation.table)
     record = table.record
     if record.status in ("CREATING", "UPDATING"):

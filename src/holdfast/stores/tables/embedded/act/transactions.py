@@ -1,7 +1,7 @@
 """TransactWriteItems and TransactGetItems.
 
-The engine is serial, so isolation costs nothing: a transaction is one unit of work. Each action is judged
-against the items as they are; all pass and all are applied, or none is and each says why.
+The engine is serial, so isolation costs nothing: a transaction is one unit of work. Each action is checked
+against the current items. Either all pass and all are applied, or none is and each reports its reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DIFFERENT_REQUEST: Final = (
 )
 TRANSACTIONAL: Final = 2.0
 _IN_ORDER: Final = msgspec.msgpack.Encoder(order="deterministic")
-# The kinds of actions, as the fingerprints of kept tokens spell them.
+# The names of action types in the fingerprints of stored tokens.
 _KINDS: Final[dict[type, str]] = {
     PutItem: "PutItem",
     UpdateItem: "UpdateItem",
@@ -96,13 +96,15 @@ def _is_repeat(operation: TransactWriteItems, token: str, writer: Writer) -> boo
 
 
 def _fingerprint(operation: TransactWriteItems) -> bytes:
-    """For a caller that gives none: what the repeat must equal is the actions themselves."""
+    """Build a fingerprint for a caller that gives none: a repeat must have the same actions."""
     kinds = [_KINDS[type(action)] for action in operation.actions]
     return sha256(_IN_ORDER.encode((kinds, operation.actions))).digest()
 
 
 def _repeated(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
-    """A repeat has no effect and is billed as a read of the items it names."""
+    """Return the result of a repeated transaction, which has no effect and is billed as a read of its
+    items.
+    """
     if operation.capacity == "NONE":
         return TransactWriteItemsResult()
     consumed = []
@@ -126,7 +128,9 @@ def _placed_or_cancelled(
 
 
 def _cancelled_at(position: int, count: int, refusal: InvalidRequest) -> TransactionCancelled:
-    """The first action that does not fit its table cancels the transaction; the others are not judged."""
+    """Build the cancellation by the first action that does not fit its table. The other actions are not
+    checked.
+    """
     reasons = [CancellationReason() for _ in range(count)]
     reasons[position] = CancellationReason("ValidationError", refusal.message)
     return TransactionCancelled(reasons)
@@ -183,7 +187,7 @@ def _decided(action: TransactWrite, table: Table, place: Place, old: Stored | No
 
 
 def transact_get_items(operation: TransactGetItems, reading: Reading) -> TransactGetItemsResult:
-    """All items as of one moment: the caller gives a snapshot to read in."""
+    """Read all items from one state: the caller passes a snapshot to read in."""
     planned: list[tuple[Table, Place]] = []
     for number, get in enumerate(operation.gets):
         table = reading.table(get.table)

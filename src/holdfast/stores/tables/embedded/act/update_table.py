@@ -1,4 +1,4 @@
-"""UpdateTable: a living table changed. Each kind of change is one small function from record to record."""
+"""UpdateTable: each kind of change is one small function from record to record."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
 
 
 def _with_former_throughput(record: TableRecord, former: TableRecord, now: float) -> TableRecord:
-    """What is asked for counts from the moment the table is ACTIVE again: until then it shows what it had."""
+    """Return the record with its former throughput, shown until the table is ACTIVE again and the new one
+    applies.
+    """
     definition, before = record.definition, former.definition
     if definition.billing_mode != before.billing_mode:
         return record
@@ -145,7 +147,7 @@ def _stream(record: TableRecord, operation: UpdateTable, writer: Writer) -> Tabl
 def _create_index(
     record: TableRecord, index: IndexDefinition, attributes: tuple[KeyAttribute, ...], writer: Writer
 ) -> TableRecord:
-    """Writes keep the new index from now on; what was there before is filled in by a job."""
+    """Add an index. Writes maintain it from now on; a job backfills the existing items."""
     definition = record.definition
     if index.name in record.indexes:
         raise InvalidRequest("Attempting to create an index which already exists")
@@ -179,7 +181,9 @@ def _create_index(
 def _with_types(
     record: TableRecord, index: IndexDefinition, given: tuple[KeyAttribute, ...]
 ) -> tuple[KeyAttribute, ...]:
-    """The table's attributes with those of the new index; one that is known already keeps its type."""
+    """Return the table's attributes plus those of the new index. An attribute that is already known keeps its
+    type.
+    """
     known = {attribute.name: attribute for attribute in record.definition.attributes}
     for attribute in given:
         former = known.setdefault(attribute.name, attribute)

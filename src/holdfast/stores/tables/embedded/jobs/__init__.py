@@ -1,1 +1,1 @@
-"""Work in the background, in steps of a few milliseconds each: a waiting writer never waits long for it."""
+"""Background work, in steps of a few milliseconds each, so that a writer never waits long for it."""

@@ -1,9 +1,9 @@
-"""Forgetting: what change logs and backups still hold of items that were erased, taken out in committed
-steps.
+"""Erasure from change logs and backups: removes the traces of erased items, in committed steps.
 
-Called through the engine, not by the worker: who erases waits for it. A record of the log keeps its number.
-Where a stream of the table can still be read it keeps its key too, so that a reader learns that the item is
-gone; elsewhere the record goes as a whole. A restore to an earlier moment then does not bring the item back.
+The engine calls this, not the worker, because the caller that erases waits for it. A record of the log keeps
+its number. Where a stream of the table can still be read, the record also keeps its key, so that a reader
+learns that the item is gone; elsewhere the whole record is removed. A restore to an earlier time then does
+not bring the item back.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from holdfast.stores.tables.embedded.table import Place, Table
 
 @dataclass
 class Forgotten:
-    """Records and items that were taken out; `keys_kept` of the records still tell a key, `mentions` were
-    left.
+    """Counts of the removed records and items. `keys_kept` counts records that still hold a key, `mentions`
+    records that were left.
 
-    Mentions are of items that live on: without their records a restore would lose them.
+    Mentions belong to items that still exist: without their records a restore would lose them.
     """
 
     records: int = 0
@@ -48,13 +48,15 @@ class _Sought:
 def forget(
     run: Callable[[Callable[[Writer], object]], object], name: str, keys: Iterable[Item], texts: Iterable[str]
 ) -> Forgotten:
-    """Everything of these keys, and of items that are gone and in which one of these texts stands."""
+    """Remove all traces of the items with these keys, and of deleted items that contain one of these
+    texts.
+    """
     forgotten = Forgotten()
     wanted = list(keys)
     encoded = tuple(text.encode("utf-8", "surrogatepass") for text in texts)
 
     def of_table(work: Callable[[Writer, Table, _Sought], int | None]) -> None:
-        """A walk in steps: each begins where the one before ended, and the last gives None."""
+        """Run a walk in steps. Each step begins where the one before ended, and the last returns None."""
 
         def step(writer: Writer) -> int | None:
             table = writer.table(name)
@@ -69,7 +71,7 @@ def forget(
 
 
 class _LogWalk:
-    """The change log, and those of former tables of the name whose streams can still be read."""
+    """A walk of the table's change log, and of those of former tables of that name with readable streams."""
 
     def __init__(self, forgotten: Forgotten) -> None:
         self._forgotten = forgotten

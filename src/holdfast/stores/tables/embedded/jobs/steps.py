@@ -1,7 +1,7 @@
-"""One step of each kind of job. A step is a unit of work: it does a bounded part and says what is left.
+"""One step of each kind of job. A step is a unit of work: it does a bounded part and returns what is left.
 
-A step gets the job as it is stored, so that whoever takes over after a crash goes on where the last committed
-step ended; doing a part twice changes nothing.
+A step gets the job as it is stored, so that a process that takes over after a crash resumes where the last
+committed step ended. Doing a part twice changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Walk = TypeVar("Walk", BackfillJob, LifetimesJob, CopyJob)
 
 
 def step(job: Job, writer: Writer) -> Job | None:
-    """The job as it stands after this step, or None if it is done."""
+    """Run one step and return the job as it is afterwards, or None if it is done."""
     match job:
         case BackfillJob():
             return _backfill(job, writer)
@@ -44,9 +44,9 @@ def step(job: Job, writer: Writer) -> Job | None:
 
 
 def _next_rows(job: Walk, number: int, writer: Writer) -> tuple[Walk, list[rows.ItemRow]]:
-    """The next rows of those that were there when the job began, and the job as it stands once they are done.
+    """Return the next rows of those that existed when the job began, and the job as it is once they are done.
 
-    What came later was taken care of as it was written; chasing it might never end.
+    Later rows were handled when they were written; following them might never end.
     """
     until = rows.last(writer.connection, number) if job.until is None else job.until
     batch = rows.after(writer.connection, number, job.after, until, BACKFILL_BATCH_ITEMS)
@@ -57,7 +57,9 @@ def _next_rows(job: Walk, number: int, writer: Writer) -> tuple[Walk, list[rows.
 
 
 def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
-    """Items that cannot be in the index (an attribute missing, mistyped, empty or too large) are left out."""
+    """Fill the index with the next items. Items that do not fit it (an attribute missing, mistyped, empty or
+    too large) are left out.
+    """
     table = writer.catalog.numbers.get(job.number)
     index = None if table is None else table.indexes_by_name.get(job.index)
     if table is None or index is None or index.slot != job.slot:
@@ -92,7 +94,7 @@ def _lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
     return job if batch else None
 
 
-# --- rows nobody reaches ------------------------------------------------------------------------------------
+# --- unreachable rows ---------------------------------------------------------------------------------------
 
 
 def _drop(job: DropJob, writer: Writer) -> Job | None:
@@ -102,14 +104,16 @@ def _drop(job: DropJob, writer: Writer) -> Job | None:
         writer.connection, job.number, TRIM_BATCH_RECORDS
     ):
         return job
-    # The log outlives its table for as long as a stream of it can be read.
+    # The log is kept after its table for as long as one of its streams can be read.
     if streams.of_number(writer.connection, job.number):
         return None
     return job if rows.empty_log(writer.connection, job.number, TRIM_BATCH_RECORDS) else None
 
 
 def _is_being_copied(number: int, writer: Writer) -> bool:
-    """A backup or restore that began while the table was there still reads its rows and its log."""
+    """Return whether a backup or restore that began before the deletion still reads the table's rows and
+    log.
+    """
     pending = (job for _, job in jobs.pending(writer.connection))
     return any(isinstance(job, CopyJob) and job.source == number for job in pending)
 
@@ -118,10 +122,12 @@ def _is_being_copied(number: int, writer: Writer) -> bool:
 
 
 def _copy(job: CopyJob, writer: Writer) -> Job | None:
-    """Items as they are now; then, from the newest change back to the moment, what was there before it."""
+    """Copy the next items as they are now; after the last, undo changes from the newest back to the copy's
+    time.
+    """
     target = writer.catalog.numbers.get(job.target)
     if target is None and job.backup_id is None:
-        _end(job, writer)  # the restored table was deleted meanwhile
+        _end(job, writer)  # the restored table was deleted in the meantime
         return None
     if job.undo_from is None:
         return _copy_items(job, target, writer)
@@ -161,7 +167,7 @@ def _place(
     size: int,
     writer: Writer,
 ) -> None:
-    """An item, or its absence, put into the copy. A backup is rows alone; a table has indexes too."""
+    """Put an item, or its absence, into the copy. A backup has rows only; a table also has indexes."""
     if target is None:
         rows.put_raw(writer, job.target, place, blob, size)
         return
@@ -198,13 +204,13 @@ def _end(job: CopyJob, writer: Writer) -> None:
 
 
 def expire(table: Table, limit: int, writer: Writer) -> int:
-    """Remove items whose life is over, as the service itself; how many."""
+    """Remove expired items, recorded as removed by the service. Return how many items were processed."""
     found = rows.expired(writer.connection, table.number, int(writer.now), limit)
     for row in found:
         stored = Stored(row.id, codec.decode(row.item), row.size)
         if table.is_expired(stored.item, writer.now):
             writer.apply(removal(table, (row.pk, row.sk), stored, by_service=True))
         else:
-            # Noted for an attribute that was the table's before; the job that corrects it is not here yet.
+            # The stored end is of a former lifetime attribute; the job has not corrected this item yet.
             rows.set_expiry(writer.connection, table.number, row.id, table.end_of_life(stored.item))
     return len(found)

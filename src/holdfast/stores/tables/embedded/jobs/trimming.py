@@ -1,4 +1,4 @@
-"""What is too old to be asked for: change log records, closed streams, client tokens, system backups."""
+"""Removal of outdated data: change log records, closed streams, client tokens, system backups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.stores.tables.embedded.table import Table
 
 
 def is_due(connection: Connection, catalog: Catalog, now: float) -> bool:
-    """A cheap look, without changing anything."""
+    """Return whether there is something to trim. A cheap check that changes nothing."""
     if tokens.has_older(connection, now - TRANSACTION_TOKEN_LIFETIME_S):
         return True
     if any(_is_over(stream, now) for stream in streams.every(connection)):
@@ -37,7 +37,7 @@ def trim(writer: Writer) -> None:
             backups.remove(connection, backup.summary.id)
             jobs.add(connection, DropJob(backup.number))
     for table in writer.catalog.tables.values():
-        # Also where nothing is logged any more: what was logged before is forgotten in its time.
+        # Also tables that no longer log: their earlier records still have to be trimmed.
         if not table.record.copies:
             streams.trim(connection, table.number, _horizon_ms(table, now), TRIM_BATCH_RECORDS)
 
@@ -61,7 +61,9 @@ def _forget_stream(stream: StreamRecord, writer: Writer) -> None:
 
 
 def _horizon_ms(table: Table, now: float) -> int:
-    """How far back the log is kept: a day for streams, the recovery window where recovery is on."""
+    """Return the time before which log records are trimmed: a day for streams, the recovery window with
+    recovery.
+    """
     record = table.record
     kept = STREAM_RETENTION_S if record.recovery_since is None else record.recovery_days * 86400
     return int((now - kept) * 1000)

@@ -1,8 +1,8 @@
-"""The background worker: one thread a process, at work in one process at a time.
+"""The background worker: one thread per process, active in one process at a time.
 
-It looks every second, and whenever it is woken, whether there is something to do: jobs to go on with, items
-whose life is over, log records nobody can ask for any more. Looking is a read; only when there is work does
-it take the lease in the file, and it gives it back when nothing is left.
+Every second, and whenever it is woken, it checks for work: unfinished jobs, expired items, log records past
+their retention. The check is a read. Only when there is work does it take the lease in the file, and it
+releases the lease when nothing is left.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """`start` runs it in a thread; `sweep` does everything there is to do now, in the caller's."""
+    """The background worker. `start` runs it in a thread; `sweep` does all current work in the caller's
+    thread.
+    """
 
     def __init__(self, database: Database, cache: CatalogCache, clock: Clock) -> None:
         self._database = database
         self._cache = cache
         self._clock = clock
-        # Leases are about processes that live and die in real time, whatever a run clock says.
+        # Leases are about processes, which live and die in real time, whatever the run clock says.
         self._leases = Leases(database, SYSTEM_CLOCK.now, seconds=LEASE_S)
         self._busy = threading.Lock()
         self._wake = threading.Event()
@@ -58,7 +60,7 @@ class Worker:
             self._thread.join()
 
     def sweep(self) -> None:
-        """Work until nothing is left. Nothing happens while another process is at it."""
+        """Work until nothing is left. Do nothing while another process holds the lease."""
         with self._busy:
             if not self._has_work():
                 return
@@ -79,7 +81,7 @@ class Worker:
             except StoreClosed:
                 return
             except Exception:
-                # Whatever it was, the others' background work must go on.
+                # One failure must not stop the other background work.
                 log.exception("background work failed; it will be tried again")
             self._wake.wait(IDLE_S)
             self._wake.clear()
@@ -103,7 +105,7 @@ class Worker:
             )
 
     def _round(self, lease: Lease) -> None:
-        """One bounded step of everything there is to do."""
+        """Run one bounded step of each piece of work."""
         with self._database.snapshot() as connection:
             pending = [id for id, _ in jobs.pending(connection)]
             tables = Reading(connection, self._cache, self._clock).catalog.tables
@@ -116,7 +118,9 @@ class Worker:
                 raise failure
 
     def _try(self, lease: Lease, work: Callable[[Writer], None]) -> Exception | None:
-        """One unit; its failure must not keep the others waiting, and is told when all had their turn."""
+        """Run one unit and return its error, which is raised after all units had their turn, so that one
+        failure does not delay the others.
+        """
         try:
             self._unit(lease, work)
         except (LeaseLost, StoreClosed):

@@ -1,1 +1,1 @@
-"""What is to be done, decided without touching a store: values in, values out."""
+"""Pure decisions about what to do, made without a store: values in, values out."""

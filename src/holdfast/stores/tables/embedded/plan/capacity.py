@@ -1,8 +1,8 @@
 """Consumed capacity, by DynamoDB's arithmetic.
 
-Reads: 4 KiB a unit, half of it when eventually consistent, twice when transactional; a page sums its items
-before it rounds, a batch rounds item by item. Writes: 1 KiB a unit of the larger of the item before and
-after, twice when transactional; each index that changes is written too.
+Reads: one unit per 4 KiB, half if eventually consistent, twice if transactional. A page sums its items before
+it rounds; a batch rounds each item. Writes: one unit per 1 KiB of the larger of the item before and after,
+twice if transactional; each index that changes is written too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit
 
 
 def read_units(size_bytes: int, *, consistent: bool) -> float:
-    """Units of reading one item; looking for one that is not there costs the least unit."""
+    """Return the units of reading one item. A missing item costs the minimum."""
     return _blocks(size_bytes, READ_UNIT_BYTES) * (1.0 if consistent else 0.5)
 
 
 def page_units(size_bytes: int, *, consistent: bool) -> float:
-    """Units of a page: nothing read costs nothing on an index or table that was only looked into."""
+    """Return the units of a page. A page that reads nothing costs the minimum."""
     return max(1, -(-size_bytes // READ_UNIT_BYTES)) * (1.0 if consistent else 0.5)
 
 
@@ -34,15 +34,15 @@ def write_units(old_size: int, new_size: int) -> float:
 
 
 def of_write(change: Change | None, detail: CapacityDetail, table: str) -> ConsumedCapacity | None:
-    """What one write consumed. `change` is None where there was nothing to delete."""
+    """Return the capacity that one write consumed. `change` is None if there was nothing to delete."""
     return None if detail == "NONE" else of_change(change, table)
 
 
 def of_change(
     change: Change | None, table: str, *, factor: float = 1.0, checked: int = 0
 ) -> ConsumedCapacity:
-    """Where nothing changed, an item of `checked` bytes was looked at: a condition checked, nothing to
-    delete.
+    """Return the capacity of a write. Without a change, it is charged for the `checked` bytes of the item: a
+    condition check, or a delete with nothing to delete.
     """
     if change is None:
         return ConsumedCapacity(table, Units(write=write_units(checked, 0) * factor))
@@ -57,7 +57,9 @@ def of_change(
 
 
 def _index_units(edit: IndexEdit, change: Change) -> float:
-    """Moving costs a removal and a put; staying costs one write, and none if the index sees no difference."""
+    """Return the units of one index. Moving costs a delete and a put; staying costs one write, or none if the
+    index's copy does not change.
+    """
     if edit.old is None or edit.new is None:
         return write_units(edit.old_size, edit.new_size)
     if edit.old != edit.new:
@@ -72,7 +74,7 @@ def _index_units(edit: IndexEdit, change: Change) -> float:
 def summed(
     capacities: Iterable[ConsumedCapacity], *, transactional: bool = False
 ) -> tuple[ConsumedCapacity, ...]:
-    """One entry per table, in the order the tables were first seen."""
+    """Return one entry per table, in the order the tables first appear."""
     totals: dict[str, ConsumedCapacity] = {}
     for one in capacities:
         former = totals.get(one.table)

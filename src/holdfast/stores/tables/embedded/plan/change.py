@@ -1,4 +1,4 @@
-"""A change of one item: what was there, what will be, and what that means for each index."""
+"""A change of one item: its state before and after, and the effect on each index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.stores.tables.embedded.table import Index, Place, Table
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """An item as it is in its row."""
+    """An item as stored in its row."""
 
     id: int
     item: Item
@@ -17,7 +17,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class IndexEdit(msgspec.Struct, frozen=True):
-    """An item in one index, before and after. The sizes are of what the index holds of the item."""
+    """An item in one index, before and after. The sizes are those of the index's copy of the item."""
 
     index: Index
     old: Place | None
@@ -27,8 +27,8 @@ class IndexEdit(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`old` or `new` is None where there was, or will be, no item; `logged` says whether the log hears of
-    it.
+    """A change of one item. `old` or `new` is None if the item does not exist before or after; `logged` says
+    whether the change goes to the log.
     """
 
     table: Table
@@ -42,7 +42,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def replacement(table: Table, place: Place, old: Stored | None, new: Item, new_size: int) -> Change:
-    """An item put in the place of another, or of none."""
+    """Build the change that puts an item in place of another, or of none."""
     return Change(
         table,
         place,

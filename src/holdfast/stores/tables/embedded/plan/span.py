@@ -1,4 +1,4 @@
-"""A stretch of rows to walk: which rows, from where to where, in which direction.
+"""A range of rows to walk: which rows, from where to where, in which direction.
 
 A span is a pure value; storage turns it into one SELECT. Positions are tuples of bytes in the order of the
 walked rows: (pk, sk) of a table, (ipk, isk, pk, sk) of an index.
@@ -17,7 +17,7 @@ Position = tuple[bytes, ...]
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One of `total` even parts of a scan: a partition belongs to the part its hash falls into."""
+    """One of `total` even parts of a scan: a partition belongs to the segment of its hash."""
 
     number: int
     total: int
@@ -29,8 +29,8 @@ class Segment(msgspec.Struct, frozen=True):
 class Span(msgspec.Struct, frozen=True):
     """Rows of a table, or of one of its indexes.
 
-    `partition` is one partition (a query) or None (a scan). `low` and `high` bound the sort key, both ends
-    included unless they are marked open. `segment` is the part of a scan. `after` is the position to go on
+    `partition` is one partition (a query) or None (a scan). `low` and `high` bound the sort key, both
+    inclusive unless they are marked open. `segment` is the part of a scan. `after` is the position to resume
     from, in the direction of the walk.
     """
 
@@ -47,7 +47,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def sort_bounds(part: KeyPart, test: KeyTest) -> dict[str, bytes | bool | None]:
-    """The bounds a test of the sort key sets."""
+    """Return the bounds that a test of the sort key sets."""
     values = [part.encode(value) for value in test.values]
     match test.operator:
         case "=":
@@ -67,6 +67,6 @@ def sort_bounds(part: KeyPart, test: KeyTest) -> dict[str, bytes | bool | None]:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least bytes above everything that begins with the prefix; None if there is no such thing."""
+    """Return the smallest bytes above everything that begins with the prefix, or None if there are none."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None

@@ -1,6 +1,6 @@
-"""One write of one item: the condition judged, the new item made, the change decided.
+"""One write of one item: check the condition, build the new item, decide the change.
 
-Each takes the item as it is and returns the `Change`, or raises what DynamoDB would answer.
+Each function takes the current item and returns the `Change`, or raises the error that DynamoDB would return.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ def put(table: Table, place: Place, old: Stored | None, item: Item) -> Change:
 
 
 def update(table: Table, place: Place, old: Stored | None, operation: UpdateItem) -> Change | None:
-    """An update of an absent item starts from its key, and makes the item even if it changes nothing else.
+    """Build the change of an update. An update of a missing item starts from its key, and creates the item
+    even if it sets nothing else.
 
-    Only taking away from what is not there makes nothing, wherever in the item its paths point.
+    Only an update that just removes from a missing item creates nothing, wherever in the item its paths
+    point.
     """
     before = old.item if old else None
     if operation.update is None:
@@ -58,13 +60,13 @@ def delete(table: Table, place: Place, old: Stored | None) -> Change | None:
 
 
 def require(condition: Condition | None, old: Stored | None, returns: OldValues) -> None:
-    """Refuse unless the condition holds, showing the item as it is if that was asked for."""
+    """Raise unless the condition holds. The error includes the current item if the operation asks for it."""
     if condition is not None and not holds(condition, old.item if old else None):
         raise ConditionFailed(item=old.item if old and returns == "ALL_OLD" else None)
 
 
 def returned(operation: UpdateItem, change: Change | None) -> Item | None:
-    """What an update gives back."""
+    """Return the item or attributes that an update's result includes."""
     if change is None:
         return None
     old = change.old.item if change.old else None

@@ -1,1 +1,1 @@
-"""The only rooms of the tables engine that know SQL: rows in, rows out."""
+"""The only package of the tables engine that contains SQL: rows in, rows out."""

@@ -1,4 +1,4 @@
-"""Backups: their records, in the order they were taken."""
+"""Backup records, in the order they were taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The catalog: every table's record, cached compiled, and checked against the file in each transaction."""
+"""The catalog: every table's record, cached in compiled form and checked against the file in each
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,10 @@ class Catalog:
 
 
 class CatalogCache:
-    """Loads the catalog when its generation changed. A table whose record did not change is not recompiled.
+    """A cache that loads the catalog when its generation changed. Unchanged records are not recompiled.
 
-    Generations are random rather than counted: one that was given out in a transaction that did not commit
-    is never given out again for something else.
+    Generations are random rather than counted: a generation from a transaction that did not commit is never
+    used again for another state.
     """
 
     def __init__(self) -> None:
@@ -44,12 +46,12 @@ class CatalogCache:
         self.catalog = Catalog(-1, {})
 
     def current(self, connection: apsw.Connection) -> Catalog:
-        # Taken once: another thread, at another moment of the database, may replace it between two looks.
+        # Read once: another thread, with another state of the database, may replace it between two reads.
         catalog = self.catalog
         return catalog if generation_of(connection) == catalog.generation else self.load(connection)
 
     def load(self, connection: apsw.Connection) -> Catalog:
-        """The generation and the records belong together: they are read at one moment."""
+        """Load the generation and the records in one snapshot, so that they match."""
         with connection:
             self.catalog = catalog = self._loaded(connection)
         return catalog
@@ -68,8 +70,8 @@ class CatalogCache:
 
 
 def readable_tables(connection: apsw.Connection, path: str) -> dict[str, frozenset[str]]:
-    """The file's tables and the indexes of each, after looking at every record and its rows. For `holdfast
-    doctor`.
+    """Return the file's tables and the indexes of each, after reading every record and its rows. For
+    `holdfast doctor`.
     """
     found: dict[str, frozenset[str]] = {}
     with connection:
@@ -96,14 +98,14 @@ def generation_of(connection: apsw.Connection) -> int:
 
 
 def next_number(connection: apsw.Connection) -> int:
-    """A number for a table or backup, never given out before."""
+    """Return a number for a table or backup that was never used before."""
     return connection.execute(  # type: ignore[no-any-return]
         "UPDATE meta SET next_number = next_number + 1 RETURNING next_number - 1"
     ).get
 
 
 class Changes(Protocol):
-    """Who changes the catalog: a unit of work, which then must not go on with the one it has looked up."""
+    """A unit of work that changes the catalog. It must then discard the catalog it has loaded."""
 
     connection: apsw.Connection
 
@@ -130,7 +132,7 @@ def save_table(changes: Changes, record: TableRecord) -> None:
 
 
 def remove_table(changes: Changes, number: int) -> None:
-    """Out of the catalog at once; its rows are dropped by a job."""
+    """Remove the table from the catalog at once. A job drops its rows."""
     changes.connection.execute("DELETE FROM tables WHERE number = ?", (number,))
     _turn_generation(changes)
 

@@ -1,8 +1,8 @@
 """Items as bytes in a row: MessagePack of the plain values.
 
-Text, binaries, whole numbers of 64 bits, booleans, lists and maps are MessagePack's own, so that reading an
-item to plain Python values is one call into C. What MessagePack lacks (other numbers, sets) is an extension.
-See docs/decisions/0002-stored-form.md for the measurement.
+Text, binaries, whole numbers of 64 bits, booleans, lists and maps are MessagePack's own, so that reading
+an item to plain Python values is one call into C. Types that MessagePack lacks (other numbers, sets) are
+extensions. See docs/decisions/0002-stored-form.md for the measurement.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def decode(stored: bytes) -> Item:
 
 
 def _storable(value: Value) -> Any:
-    """What MessagePack has, or our extension. Wide whole numbers are left: they are rare, and refuse
-    themselves.
+    """Convert a value to a MessagePack type or an extension. Wide integers stay: they are rare, and the
+    encoder refuses them.
     """
     kind = type(value)
     if kind in _AS_IS:
@@ -63,7 +63,7 @@ def _storable(value: Value) -> Any:
 
 
 def _with_wide_numbers(value: Any) -> Any:
-    """The same with each whole number of more than 64 bits as an extension."""
+    """Return the value with each integer of more than 64 bits as an extension."""
     if type(value) is int:
         return value if _INT_MIN <= value <= _INT_MAX else _number(value)
     if type(value) is dict:

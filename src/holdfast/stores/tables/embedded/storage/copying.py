@@ -1,6 +1,6 @@
-"""A copy of a live file as it is at one moment, made without disturbing those who use it.
+"""A copy of a live file at one point in time, made without disturbing its users.
 
-Whatever is tried out, tried on the copy, leaves the original alone.
+Experiments on the copy leave the original unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 
 
 def copy_tables(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> bool:
-    """Copies the tables of a file into a new one; False where there is none to copy."""
+    """Copy the tables of a file into a new one. Return False if there is no file to copy."""
     path = os.path.realpath(source)
     refuse_lost_database(path)
     if not os.path.isfile(path) or os.path.getsize(path) == 0:
@@ -35,7 +35,7 @@ def copy_tables(source: str | os.PathLike[str], target: str | os.PathLike[str]) 
 
 
 def _copy_at_once(reader: apsw.Connection, target: str) -> None:
-    """In one step, because a copy in several begins anew whenever another process writes in between."""
+    """Copy in one step: a copy in several steps restarts whenever another process writes in between."""
     writer = apsw.Connection(target)
     try:
         with writer.backup("main", reader, "main") as backup:

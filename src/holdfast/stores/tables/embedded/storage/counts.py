@@ -1,4 +1,4 @@
-"""How many items and bytes a table and its indexes hold, as kept beside every write."""
+"""Item and byte counts of a table and its indexes, updated with every write."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import apsw
 
 
 def of_table(connection: apsw.Connection, number: int) -> dict[int, tuple[int, int]]:
-    """Items and bytes by slot; slot 0 is the table itself."""
+    """Return items and bytes by slot; slot 0 is the table itself."""
     rows = connection.execute("SELECT slot, items, bytes FROM counts WHERE number = ?", (number,))
     return {slot: (items, size) for slot, items, size in rows}
 
 
 def last_sequence(connection: apsw.Connection, number: int) -> int:
-    """The last number given out in a table's change log."""
+    """Return the last number used in a table's change log."""
     return connection.execute(  # type: ignore[no-any-return]
         "SELECT coalesce(max(seq), 0) FROM counts WHERE number = ? AND slot = 0", (number,)
     ).get

@@ -1,4 +1,6 @@
-"""Background work that must outlive the process that asked for it: one row a job, rewritten as it goes on."""
+"""Jobs: background work that must survive the process that started it. One row per job, updated as it
+runs.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Single records of a change log: read whole, blanked, removed. For forgetting; streams read theirs in
-`streams.py`.
+"""Single records of a change log: read, blank, remove. Used by erasure; `streams.py` reads those of
+streams.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class LogRecord(NamedTuple):
 
 
 def after(connection: apsw.Connection, number: int, seq: int, limit: int) -> list[LogRecord]:
-    """The records after one, as many as a step may take."""
+    """Return the records after `seq`, as many as one step may process."""
     found = connection.execute(
         f"SELECT seq, pk, sk, key, old, new FROM changes_{number} WHERE seq > ? ORDER BY seq LIMIT ?",
         (seq, limit),
@@ -36,7 +36,7 @@ def remove(connection: apsw.Connection, number: int, seq: int) -> None:
 
 
 def keep_key(connection: apsw.Connection, number: int, seq: int, key: bytes) -> None:
-    """The record without its images: it still tells which item changed."""
+    """Remove the record's images. The record still says which item changed."""
     connection.execute(
         f"UPDATE changes_{number} SET old = NULL, new = NULL, key = ? WHERE seq = ?", (key, seq)
     )

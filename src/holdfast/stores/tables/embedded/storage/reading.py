@@ -1,4 +1,4 @@
-"""What a read works with: a connection, the tables as this connection sees them, and the time."""
+"""The context of a read: a connection, the tables as this connection sees them, and the time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reading:
 
 
 def readable(catalog: Catalog, name: str) -> Table:
-    """The table, if its items can be read."""
+    """Return the table. Raise if its items are not readable."""
     table = catalog.tables.get(name)
     if table is None or table.record.status == "CREATING":
         raise NotFound("Requested resource not found")
@@ -46,6 +46,6 @@ def readable(catalog: Catalog, name: str) -> Table:
 
 
 def keyed(connection: apsw.Connection, table: Table, place: Place) -> tuple[int, bytes | None, int]:
-    """The catalog's generation, the stored item (None where there is none) and its size."""
+    """Return the catalog's generation, the stored item (None if there is none) and its size."""
     row = connection.execute(statements.of_items(table.number).get, place).fetchone()
     return (generation_of(connection), None, 0) if row is None else row

@@ -1,4 +1,4 @@
-"""The rows of tables, indexes and logs in bulk, for background work: a bounded batch at a time."""
+"""Rows of tables, indexes and logs in bulk, for background work: a bounded batch at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ChangeRow(NamedTuple):
 
 
 def within_step(found: Iterable[T], size: Callable[[T], int]) -> list[T]:
-    """As many as fit into one step, and at least one if there is any."""
+    """Return as many of the rows as fit into one step, and at least one if there is any."""
     taken: list[T] = []
     room = STEP_BYTES_MAX
     for one in found:
@@ -42,7 +42,7 @@ def within_step(found: Iterable[T], size: Callable[[T], int]) -> list[T]:
 
 
 def after(connection: apsw.Connection, number: int, row: int, until: int, limit: int) -> list[ItemRow]:
-    """Items in the order of their rows, from the one after `row` up to `until`."""
+    """Return items in row order, from the one after `row` up to `until`."""
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
         (row, until, limit),
@@ -55,9 +55,7 @@ def last(connection: apsw.Connection, number: int) -> int:
 
 
 def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> list[ItemRow]:
-    """Items past their end of life. As in DynamoDB, an end more than five years ago is taken for a
-    mistake.
-    """
+    """Return items past their end of life. As in DynamoDB, an end more than five years ago is ignored."""
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number}"
         " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
@@ -69,9 +67,7 @@ def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> l
 def add_index_row(
     connection: apsw.Connection, number: int, slot: int, place: Place, row: ItemRow, held: int | None
 ) -> bool:
-    """Whether it was new: a write that came while the index was being filled may have put it there
-    already.
-    """
+    """Add a row and return whether it was new: a write during the backfill may have added it already."""
     connection.execute(
         f"INSERT OR IGNORE INTO index_{number}_{slot} (ipk, isk, pk, sk, id, size) VALUES (?, ?, ?, ?, ?, ?)",
         (*place, row.pk, row.sk, row.id, held),
@@ -86,7 +82,7 @@ def set_expiry(connection: apsw.Connection, number: int, row: int, expires: int 
 def changes_back(
     connection: apsw.Connection, number: int, newest: int, oldest: int, limit: int
 ) -> list[ChangeRow]:
-    """Changes from `newest` back to `oldest`, both included."""
+    """Return changes from `newest` back to `oldest`, both included."""
     found = connection.execute(
         f"SELECT seq, pk, sk, old FROM changes_{number} WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT "
         "?",
@@ -96,7 +92,7 @@ def changes_back(
 
 
 def put_raw(writer: Writer, number: int, place: Place, blob: bytes | None, size: int) -> None:
-    """An item of a backup: a row without indexes, log or lifetime."""
+    """Write an item of a backup: a row without indexes, log or lifetime."""
     connection = writer.connection
     former = connection.execute(
         f"SELECT id, size FROM items_{number} WHERE pk = ? AND sk = ?", place
@@ -112,9 +108,7 @@ def put_raw(writer: Writer, number: int, place: Place, blob: bytes | None, size:
 
 
 def empty_index(connection: apsw.Connection, number: int, slot: int, limit: int) -> bool:
-    """Delete some rows of an index nobody uses any more, and the index with the last; whether rows are
-    left.
-    """
+    """Delete some rows of an unused index, or drop it once it is empty. Return whether rows may be left."""
     name = f"index_{number}_{slot}"
     if not _exists(connection, name):
         return False
@@ -130,7 +124,10 @@ def empty_index(connection: apsw.Connection, number: int, slot: int, limit: int)
 
 
 def empty_table(connection: apsw.Connection, number: int, limit: int) -> bool:
-    """The same for a table's items and its indexes; the counts go last, with the log's numbering."""
+    """Delete some rows of a table and its indexes. Return whether rows may be left.
+
+    The table's counts stay until `empty_log`, because they hold the log's numbering.
+    """
     slots: list[tuple[int]] = connection.execute(  # type: ignore[assignment]
         "SELECT slot FROM counts WHERE number = ? AND slot > 0", (number,)
     ).fetchall()
@@ -145,7 +142,9 @@ def empty_table(connection: apsw.Connection, number: int, limit: int) -> bool:
 
 
 def empty_log(connection: apsw.Connection, number: int, limit: int) -> bool:
-    """The same for a change log; with it go the counts, and with them its numbering."""
+    """Delete some records of a change log, or drop it and the counts once it is empty. Return whether any may
+    be left.
+    """
     size = "coalesce(length(old), 0) + coalesce(length(new), 0)"
     if _exists(connection, f"changes_{number}"):
         if _delete_first(connection, f"changes_{number}", "seq", size, limit):
@@ -156,7 +155,7 @@ def empty_log(connection: apsw.Connection, number: int, limit: int) -> bool:
 
 
 def _delete_first(connection: apsw.Connection, name: str, column: str, size: str, limit: int) -> bool:
-    """Delete the first rows of a table, as many as a step may; whether there were any."""
+    """Delete the first rows of a table, as many as one step may. Return whether there were any."""
     found: list[tuple[int, int]] = connection.execute(  # type: ignore[assignment]
         f"SELECT {column}, {size} FROM {name} ORDER BY {column} LIMIT ?", (limit,)
     ).fetchall()

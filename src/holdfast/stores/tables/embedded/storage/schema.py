@@ -1,11 +1,11 @@
-"""The tables of the database file, and how an older file becomes a current one.
+"""The tables of the database file, and the migrations of an older file.
 
 meta       one row; `generation` changes with every change of the catalog, so that each transaction can
-           tell whether the definitions this process has cached still hold
+           see whether the definitions cached in this process are still valid
 tables     the catalog: a record per table
-counts     per table (slot 0) and index: items, bytes, and the last number given out in the change log
+counts     per table (slot 0) and index: items, bytes, and the last number used in the change log
 items_N    the items of table N; index_N_S the rows of its index in slot S; changes_N its change log
-streams, backups, tokens, jobs   what the names say
+streams, backups, tokens, jobs   as named
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ INSERT INTO counts (number, slot) VALUES ({number}, 0);
 
 
 def create_index(number: int, slot: int) -> str:
-    """`size` is what the index holds of the item, NULL where that is the whole item."""
+    """Return the SQL that creates an index. `size` is that of the index's copy; NULL if it is the whole
+    item.
+    """
     return f"""
 CREATE TABLE index_{number}_{slot} (ipk BLOB NOT NULL, isk BLOB NOT NULL, pk BLOB NOT NULL, sk BLOB NOT NULL,
                                     id INTEGER NOT NULL, size INTEGER,

@@ -1,7 +1,7 @@
-"""What the writes of one transaction share: the catalog they all see, and what they count.
+"""State that the writes of one transaction share: the catalog, the counts and the log numbers.
 
-Counts and log numbers are kept in memory while the transaction runs and written down once before it is
-committed, however many writes went into it; a write that is refused leaves nothing here.
+Counts and log numbers stay in memory while the transaction runs and are written once before the commit,
+however many writes it contains. A refused write leaves nothing here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Tallies = dict[tuple[int, int], list[int]]
 
 
 class Shared:
-    """`catalog` is None until somebody needs it, and again after it was changed. `tallies` are of units that
-    succeeded."""
+    """The shared state. `catalog` is None until it is first needed, and again after a change. `tallies`
+    contain only units that succeeded.
+    """
 
     __slots__ = ("_connection", "_sequences", "catalog", "tallies")
 
@@ -33,7 +34,7 @@ class Shared:
         self.catalog: Catalog | None = None
 
     def next_sequence(self, number: int) -> int:
-        """The next number in a table's change log. One that was given to a write that failed is not used
+        """Return the next number in a table's change log. A number used by a failed write is not used
         again.
         """
         self._sequences[number] = following = self.last_sequence(number) + 1

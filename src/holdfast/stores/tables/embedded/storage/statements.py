@@ -1,4 +1,6 @@
-"""The SQL of one table's or index's rows, made once per table: the text is the key to prepared statements."""
+"""SQL for the rows of one table or index, built once per table: prepared statements are cached by their
+text.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ from functools import lru_cache
 
 
 class ItemStatements:
-    """SQL on the rows of one table."""
+    """SQL for the rows of one table."""
 
     __slots__ = ("delete", "get", "insert", "log", "read", "update")
 
     def __init__(self, number: int) -> None:
         rows = f"items_{number}"
-        # The generation comes with the item, so that a keyed read is one statement and still notices that the
-        # catalog has changed. (As a join it would take twice as long.)
+        # The generation is read with the item, so that a keyed read is one statement and still detects that
+        # the catalog has changed. (As a join it would take twice as long.)
         self.get = f"SELECT (SELECT generation FROM meta), item, size FROM {rows} WHERE pk = ? AND sk = ?"
         self.read = f"SELECT id, item, size FROM {rows} WHERE pk = ? AND sk = ?"
         self.insert = f"INSERT INTO {rows} (pk, sk, size, expires, item) VALUES (?, ?, ?, ?, ?)"
@@ -26,7 +28,7 @@ class ItemStatements:
 
 
 class IndexStatements:
-    """SQL on the rows of one index."""
+    """SQL for the rows of one index."""
 
     __slots__ = ("delete", "has", "put")
 

@@ -1,4 +1,4 @@
-"""Streams and the change log they are stretches of."""
+"""Streams and the change log that they are ranges of."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def changes(
 
 
 def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -> None:
-    """Forget the oldest changes up to a moment, a bounded number of them."""
+    """Delete the oldest changes up to a time, a bounded number of them."""
     connection.execute(
         f"DELETE FROM changes_{number} WHERE seq IN (SELECT seq FROM"
         f" (SELECT seq, at_ms FROM changes_{number} ORDER BY seq LIMIT ?) WHERE at_ms <= ?)",
@@ -75,16 +75,18 @@ def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -
 
 
 def has_older(connection: apsw.Connection, number: int, before_ms: int) -> bool:
-    """The oldest record is the first: the log is in the order of time."""
+    """Return whether the log has records from before the time. The log is in time order, so the first is the
+    oldest.
+    """
     row = connection.execute(f"SELECT at_ms FROM changes_{number} ORDER BY seq LIMIT 1").fetchone()
     return row is not None and row[0] <= before_ms
 
 
 def first_after(connection: apsw.Connection, number: int, at_ms: int, last: int, first: int = 1) -> int:
-    """The first change after a moment, from `first` on, or the one that will come after `last`.
+    """Return the number of the first change after a time, from `first` on, or the number that will follow
+    `last`.
 
-    Found by halving: the log is in the order of time. Records that were trimmed lie before any moment asked
-    for.
+    This is a binary search: the log is in time order. Trimmed records are older than any time requested.
     """
     low, high = first, last + 1
     while low < high:

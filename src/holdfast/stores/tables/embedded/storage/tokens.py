@@ -1,4 +1,4 @@
-"""Client request tokens of transactions: which were used, and for what."""
+"""Client request tokens of transactions, each with the fingerprint of its request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import apsw
 
 
 def find(connection: apsw.Connection, token: str, since: float) -> bytes | None:
-    """The fingerprint of the request a token was used for, if that is not too long ago."""
+    """Return the fingerprint of the request that used the token after `since`, or None."""
     row = connection.execute(
         "SELECT fingerprint FROM tokens WHERE token = ? AND at > ?", (token, since)
     ).fetchone()

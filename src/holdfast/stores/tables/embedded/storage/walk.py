@@ -1,7 +1,7 @@
-"""A span walked: one SELECT, rows as they come.
+"""Walks a span: one SELECT, with rows as they are read.
 
-A scan in segments walks the keys alone, which are all in one index of the file, and fetches only the items
-that belong to its segment.
+A segmented scan walks only the keys, which are all in one index of the file, and fetches only the items of
+its segment.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def _rows_of_segment(connection: apsw.Connection, span: Span, segment: Segment) 
 
 
 def _select(span: Span, sql: str) -> tuple[str, list[bytes | int]]:
-    """The statement of a span. Its text depends on the span's form alone, so that it is prepared once."""
+    """Return the statement of a span. Its text depends only on the span's form, so that it is prepared
+    once.
+    """
     columns = ("pk", "sk") if span.index is None else ("ipk", "isk", "x.pk", "x.sk")
     conditions, bindings = _conditions(span, columns)
     if conditions:

@@ -1,4 +1,4 @@
-"""One unit of work inside the committer's transaction: items read and changes applied."""
+"""One unit of work inside the committer's transaction: reads items and applies changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSERT, MODIFY, REMOVE = 0, 1, 2
 
 
 class Writer:
-    """`now` is the moment of the unit, the same for all it writes."""
+    """A unit of work. `now` is its time, the same for everything it writes."""
 
     __slots__ = ("_cache", "_shared", "_tallies", "connection", "now")
 
@@ -33,7 +33,7 @@ class Writer:
 
     @property
     def catalog(self) -> Catalog:
-        """The tables as they are in this transaction: looked up once, and again after a change."""
+        """Return the tables as they are in this transaction: loaded once, and again after a change."""
         catalog = self._shared.catalog
         if catalog is None:
             self._shared.catalog = catalog = self._cache.current(self.connection)
@@ -43,7 +43,7 @@ class Writer:
         self._shared.catalog = None
 
     def table(self, name: str) -> Table:
-        """The table, if items can be written to it."""
+        """Return the table. Raise if its items are not writable."""
         table = self.catalog.tables.get(name)
         if table is None or table.record.status == "CREATING":
             raise NotFound("Requested resource not found")
@@ -82,7 +82,7 @@ class Writer:
         number, slot = change.table.number, edit.index.slot
         sql = statements.of_index(number, slot)
         if edit.index.record.backfilling and edit.old is not None and not self._has(sql, edit.old, change):
-            # The backfill has not come to this item yet: the index neither holds nor counts it.
+            # The backfill has not reached this item yet: the index neither holds nor counts it.
             edit = msgspec.structs.replace(edit, old=None, old_size=0)
         whole = edit.index.projected is None
         if edit.old is not None and edit.old != edit.new:
@@ -97,7 +97,7 @@ class Writer:
         return self.connection.execute(sql.has, place + change.place).fetchone() is not None
 
     def _log(self, change: Change, blob: bytes | None) -> None:
-        """The key is written down only where no image is that has it."""
+        """Add the change to the log. The key is stored only if no stored image contains it."""
         table, old, new = change.table, change.old, change.new
         before = codec.encode(old.item) if table.logs_old and old else None
         after = blob if table.logs_new else None
@@ -129,7 +129,7 @@ class Writer:
             tally[1] += size
 
     def counts(self, number: int) -> dict[int, tuple[int, int]]:
-        """Items and bytes by slot, with what this transaction and this unit have changed so far."""
+        """Return items and bytes by slot, including the changes of this transaction and this unit so far."""
         return {
             slot: self._with(number, slot, *kept)
             for slot, kept in counts.of_table(self.connection, number).items()
@@ -142,10 +142,10 @@ class Writer:
         return items, size
 
     def last_sequence(self, number: int) -> int:
-        """The last number given out in a table's change log, in this transaction included."""
+        """Return the last number used in a table's change log, including this transaction."""
         return self._shared.last_sequence(number)
 
     def finish(self) -> None:
-        """Hand over what was counted. Called after the last change of the unit."""
+        """Add the unit's counts to the transaction. Called after the last change of the unit."""
         self._shared.add(self._tallies)
         self._tallies = {}

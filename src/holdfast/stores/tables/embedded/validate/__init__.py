@@ -1,1 +1,1 @@
-"""What can be checked once the table is known and before anything is read: keys, indexes, selections."""
+"""Checks that need the table but read no items: keys, indexes, selections."""

@@ -1,4 +1,6 @@
-"""Keys against a table's schema: the place of a key or an item, or DynamoDB's refusal of it."""
+"""Key validation against a table's schema: returns the place of a key or an item, or raises DynamoDB's
+error.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ NOT_THE_SCHEMA: Final = "The provided key element does not match the schema"
 
 
 def place_of_key(table: Table, key: Item, *, opening: str = NOT_VALID) -> Place:
-    """Where the item of a key is. The key must have the schema's attributes and no others.
+    """Return the place of the item with this key. The key must have exactly the schema's attributes.
 
-    `opening` is how the refusal of an empty value begins: a starting key is refused in older words.
+    `opening` is the beginning of the error for an empty value: DynamoDB uses an older text for a starting
+    key.
     """
     keys = table.keys
     if len(key) != len(keys.parts):
@@ -57,7 +60,7 @@ def empty_value(part: KeyPart) -> str:
 
 
 def place_of_item(table: Table, item: Item) -> Place:
-    """Where a whole item goes: its key must be there, and its index keys must have their types."""
+    """Return the place of a whole item. Its key must be present, and its index keys must have their types."""
     keys = table.keys
     partition = _item_key_bytes(keys.partition, item)
     sort = b"" if keys.sort is None else _item_key_bytes(keys.sort, item)
@@ -79,7 +82,7 @@ def _item_key_bytes(part: KeyPart, item: Item) -> bytes:
 
 
 def check_index_keys(table: Table, item: Item) -> None:
-    """An attribute that is the key of an index may be absent, but not of another type."""
+    """Raise if an index key attribute has the wrong type. It may be absent."""
     for index in table.indexes:
         for part in index.keys.parts:
             if part.name in item:

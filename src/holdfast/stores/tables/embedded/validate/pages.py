@@ -1,6 +1,6 @@
-"""What Query and Scan ask, against the table: the index, the key condition, the starting key, the selection.
+"""Query and Scan checked against the table: the index, the key condition, the starting key, the selection.
 
-The result is a `Span` to walk and a `Selection` of what to show of each item; the checks come in the
+The result is a `Span` to walk and a `Selection` of what to return of each item. The checks run in the
 service's order.
 """
 
@@ -29,7 +29,7 @@ START_KEY_INVALID = "The provided starting key is invalid"
 
 
 class Selection(NamedTuple):
-    """What to show of each item. `whole` fetches what a local index does not hold from the table."""
+    """The parts of each item to return. `whole` fetches from the table what a local index does not hold."""
 
     projection: Projection | None
     whole: bool
@@ -97,7 +97,7 @@ def start_key_names(table: Table, index: Index | None) -> tuple[str, ...]:
 
 
 def position(table: Table, index: Index | None, start: Item) -> Position:
-    """Where a page goes on: the place in the index, if it walks one, and the place in the table."""
+    """Return where a page resumes: the place in the index, if it walks one, and the place in the table."""
     own = table.place(start)
     if index is None:
         return own
@@ -168,8 +168,8 @@ def _within(sort: KeyPart, start: Item, test: KeyTest) -> bool:
 
 
 def _start_of_scan(table: Table, index: Index | None, operation: Scan, start: Item) -> Position:
-    """The key's place. What may be selected of the index is told between the index's part of it and the
-    table's.
+    """Return the position of the starting key. As in the service, the selection is checked after the index's
+    part of the key and before the table's.
     """
     if len(start) != len(start_key_names(table, index)):
         raise InvalidRequest(START_KEY_INVALID if index else f"{START_KEY_INVALID}: {NOT_THE_SCHEMA}")
@@ -193,7 +193,7 @@ def _check_table_key_of_start(table: Table, start: Item) -> None:
 
 
 def _selection(table: Table, index: Index | None, operation: Query | Scan, keys: Keys | None) -> Selection:
-    """`keys` are those a query's filter may not mention; a scan's may."""
+    """Return the selection. A query's filter may not mention `keys`; a scan's may."""
     projection = operation.projection
     if projection is not None:
         check_nested_paths(table, projection)
@@ -225,8 +225,8 @@ def _check_filter_is_projected(index: Index | None, condition: Condition) -> Non
 
 
 def _fetches_whole(index: Index | None, operation: Query | Scan) -> bool:
-    """Whether items must come from the table though the index holds only a part: local indexes can do
-    that.
+    """Return whether items must be read from the table because the index holds only a part. Only local
+    indexes can do that.
     """
     if index is None or index.projected is None:
         return False

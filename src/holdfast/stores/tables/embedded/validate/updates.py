@@ -1,4 +1,4 @@
-"""An update against a table's schema: what it may not touch."""
+"""Update validation against a table's schema: attributes that an update must not change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def check_update(table: Table, update: Update) -> None:
 
 
 def _check_index_types(table: Table, update: Update) -> None:
-    """What is known from the expression alone: a constant or a sum given to an index key."""
+    """Raise for errors visible in the expression alone: a constant or a sum of the wrong type for an index
+    key.
+    """
     for index, part in index_parts(table):
         actions: tuple[SetAction | AddAction, ...] = (*update.sets, *update.adds)
         for action in actions:
@@ -50,7 +52,7 @@ def _check_action(index: Index, part: KeyPart, action: SetAction | AddAction) ->
 
 
 def check_updated_index_keys(table: Table, update: Update, item: Item) -> None:
-    """What only the result shows: an index key that came out as another type, empty or too large."""
+    """Raise for errors visible only in the result: an index key with the wrong type, empty or too large."""
     touched = {action.path.root for action in update.actions}
     for index, part in index_parts(table):
         if part.name in touched and part.name in item:
@@ -68,7 +70,7 @@ def check_updated_index_keys(table: Table, update: Update, item: Item) -> None:
 
 
 def check_nested_paths(table: Table, paths: Iterable[Path]) -> None:
-    """Keys are scalars: no path leads into one."""
+    """Raise if a path leads into a key: keys are scalars."""
     nested = {path.root for path in paths if path.steps}
     if not nested:
         return
