@@ -250,16 +250,21 @@ async def _left(opened: Service) -> Any:
 
 
 async def _answer(opened: Service, employee: str, booking: Booking) -> None:
+    """Answer the booking's wait, if it has one. If it moved since it was read, the next look answers it."""
+    path = f"/bookings/{opened.id(employee)}"
     match booking.flow_state:
         case "asking":
             assert booking.question is not None
-            await opened.answer(employee, employee, "answer", text=booking.question.choices[0])
+            sent = await opened.post(employee, f"{path}/answer", {"text": booking.question.choices[0]})
         case "options_presented":
             option = booking.flight_options[0].option_id
-            await opened.answer(employee, employee, "choice", optionId=option)
+            sent = await opened.post(employee, f"{path}/choice", {"optionId": option})
         case "approving":
             decision = {"employeeId": employee, "decision": "approve"}
-            await opened.answer(APPROVER, employee, "approval", **decision)
+            sent = await opened.post(APPROVER, f"{path}/approval", decision)
+        case _:
+            return
+    assert sent.status_code in (200, 400, 409), sent.text
 
 
 async def _check_bookings(opened: Service) -> None:
