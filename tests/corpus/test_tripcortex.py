@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,12 +101,15 @@ async def service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterato
 @pytest.fixture(params=releases_with(NAME), ids=lambda release: release.name)
 def data(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Path, str, dict[str, Any]]:
+) -> Iterator[tuple[Path, str, dict[str, Any]]]:
     """A data folder, the URL of its database, and its notes."""
     folder, notes = tmp_path / "data", load_notes(request.param, NAME)
     unpack(request.param / f"{NAME}{SUFFIX}", folder)
     use_secrets(monkeypatch, sandbox, notes["secrets"])
-    return folder, database.load(folder / SQL, tripcortex), notes
+    # The flow keeps the secrets that it opened first: those of an earlier test would not fit these tokens.
+    vars(BOOKING_FLOW).pop("_open_secrets", None)
+    yield folder, database.load(folder / SQL, tripcortex), notes
+    vars(BOOKING_FLOW).pop("_open_secrets", None)
 
 
 def test_employees_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
@@ -250,21 +253,16 @@ async def _left(opened: Service) -> Any:
 
 
 async def _answer(opened: Service, employee: str, booking: Booking) -> None:
-    """Answer the booking's wait, if it has one. If it moved since it was read, the next look answers it."""
-    path = f"/bookings/{opened.id(employee)}"
     match booking.flow_state:
         case "asking":
             assert booking.question is not None
-            sent = await opened.post(employee, f"{path}/answer", {"text": booking.question.choices[0]})
+            await opened.answer(employee, employee, "answer", text=booking.question.choices[0])
         case "options_presented":
             option = booking.flight_options[0].option_id
-            sent = await opened.post(employee, f"{path}/choice", {"optionId": option})
+            await opened.answer(employee, employee, "choice", optionId=option)
         case "approving":
             decision = {"employeeId": employee, "decision": "approve"}
-            sent = await opened.post(APPROVER, f"{path}/approval", decision)
-        case _:
-            return
-    assert sent.status_code in (200, 400, 409), sent.text
+            await opened.answer(APPROVER, employee, "approval", **decision)
 
 
 async def _check_bookings(opened: Service) -> None:

@@ -1,4 +1,4 @@
-"""What CloudFormation and Terraform share: deployed indexes, alarms, names.
+"""Shared parts of CloudFormation and Terraform: deployed indexes, alarms, names.
 
 The alarms cover throttling and service errors, reads above the usual band (possibly a scan), an index that is
 being built, dead letters, and messages that have waited for half of their retention period. Metric names are
