@@ -1,7 +1,7 @@
 """Benchmarks: each figure next to its floor, measured in the same run on the same machine.
 
 A time says little on a noisy machine. A ratio to the floor (raw SQLite or psycopg, a bare app on
-the same server) says what Holdfast adds. `holdfast bench` runs them; docs/benchmarks.md has the
+the same server) says what Holdfast adds. `holdfast bench` runs them; docs/internals/benchmarks.md has the
 figures of a run.
 
     report.py     the table for a person, the JSON for a program

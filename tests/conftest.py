@@ -1,4 +1,4 @@
-"""What holds for every test: no settings of the developer's, no AWS account, and long runs only when asked."""
+"""Set up every test: no settings of the developer, no AWS account, and long runs only on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OURS = {get_variable_name(name) for name in list_setting_names()} | {
     SECRET_VARIABLE,
     "HOLDFAST_DEBUG",
 }
-# boto3 wants an account and a region to sign with; these lead nowhere.
+# boto3 needs credentials and a region for signing; these reach no account.
 AWS = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -28,24 +28,24 @@ AWS = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
 
-# A shared machine stalls now and then: slowness is for the benchmarks to judge, not for a property test.
+# A shared machine stalls at times: benchmarks judge speed, property tests do not.
 settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", parent=settings.get_profile("holdfast"), max_examples=2_000)
 settings.load_profile("soak" if SOAK else "holdfast")
 
 
 def pytest_configure() -> None:
-    # At once, and not in a fixture, so that fixtures of a session and the processes they start see it too.
+    # Here and not in a fixture, so that session fixtures and the processes they start see it too.
     for variable in [name for name in os.environ if name in OURS or name.startswith("AWS_")]:
         del os.environ[variable]
     os.environ.update(AWS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # What takes longest begins first: at the end no process waits for another's minute.
+    # The longest tests start first, so that the processes finish at about the same time.
     items.sort(key=lambda item: "faults" not in item.path.parts)
     if SOAK:
         return
     for item in items:
         if item.get_closest_marker("soak"):
-            item.add_marker(pytest.mark.skip(reason="runs for long: make soak"))
+            item.add_marker(pytest.mark.skip(reason="long-running: use make soak"))

@@ -1,10 +1,10 @@
-"""A PostgreSQL for the tests of one process, started when it is first wanted, and databases in it for each test.
+"""Run one PostgreSQL per test process, started on first use, with a database for each test.
 
-    settings = Settings(sql=fresh_database())                  # an empty database
-    settings = Settings(sql=fresh_database(SCHEMA))            # one in which the migrations of SCHEMA were run
+    settings = Settings(sql=create_database())             # an empty database
+    settings = Settings(sql=create_database(SCHEMA))       # a database after the migrations of SCHEMA
 
-Migrations run once in a process; each further database is a copy. `url_of(name)` names a database by its URL, as the
-setting `sql` takes it; other processes that a test starts may be given it too.
+Migrations run once in a process; each further database is a copy. `build_url(name)` names a database by its
+URL, as the setting `sql` takes it; other processes that a test starts may be given it too.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from psycopg import sql
 
 from holdfast import Schema
 from holdfast.stores.sql.postgres import EmbeddedServer, open_postgres
-from holdfast.stores.sql.postgres.embedded import stop_abandoned
+from holdfast.stores.sql.postgres.embedded import stop_abandoned_server
 
 _numbers = itertools.count(1)
 
 
 @cache
-def server() -> EmbeddedServer:
-    """One for this process; it is stopped and removed at the process's end."""
+def get_server() -> EmbeddedServer:
+    """Return the server of this process; it is stopped and removed when the process exits."""
     started = EmbeddedServer(None)
     started.use()
     return started
 
 
-def url_of(database: str) -> str:
-    running = server().ensure_running()
+def build_url(database: str) -> str:
+    running = get_server().ensure_running()
     return (
         f"postgresql://postgres@/{database}?host={quote(running.socket_folder, safe='')}&port={running.port}"
     )
 
 
-def fresh_database(*schemas: Schema) -> str:
-    """The URL of a database of its own, with the tables of these schemas."""
+def create_database(*schemas: Schema) -> str:
+    """Create a database with the tables of these schemas and return its URL."""
     name = f"test_{next(_numbers)}"
     _create(name, _template(schemas))
-    return url_of(name)
+    return build_url(name)
 
 
 @cache
@@ -58,7 +58,7 @@ def _template(schemas: tuple[Schema, ...]) -> str:
         return "template1"
     name = f"template_{next(_numbers)}"
     _create(name, "template1")
-    asyncio.run(_migrate(url_of(name), schemas))
+    asyncio.run(_migrate(build_url(name), schemas))
     return name
 
 
@@ -73,22 +73,24 @@ async def _migrate(url: str, schemas: tuple[Schema, ...]) -> None:
 
 def _create(name: str, template: str) -> None:
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
-    with psycopg.connect(url_of("postgres"), autocommit=True) as connection:
+    with psycopg.connect(build_url("postgres"), autocommit=True) as connection:
         connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
 
 
 @contextmanager
 def new_folder() -> Iterator[Path]:
-    """Make a folder for a server of a test's own; stop that server and remove the folder at the end."""
+    """Create a folder for a server that one test starts; stop that server and remove the folder at the
+    end.
+    """
     folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
     try:
         yield folder
     finally:
         # A test that failed has left it running.
-        stop_abandoned(folder)
+        stop_abandoned_server(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def connected(url: str) -> psycopg.Connection[Any]:
-    """A bare connection, to look from outside."""
+def connect(url: str) -> psycopg.Connection[Any]:
+    """Open a plain connection, bypassing the store."""
     return psycopg.connect(url, autocommit=True)

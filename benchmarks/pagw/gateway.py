@@ -82,7 +82,7 @@ def issue_client_token(folder: Path) -> str:
 
 def get_conninfo(folder: Path, database: str = "holdfast") -> str:
     """Return the connection string of the PostgreSQL that runs in this folder."""
-    running = EmbeddedServer(folder / "postgres").running()
+    running = EmbeddedServer(folder / "postgres").find_running()
     assert running is not None
     return f"host={running.socket_folder} port={running.port} user=postgres dbname={database}"
 

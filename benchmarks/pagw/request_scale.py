@@ -24,7 +24,7 @@ import psycopg
 from benchmarks.harness.measurement import Figure, build_figure, report_progress
 from benchmarks.pagw import gateway
 from holdfast import Pattern, Stores, open_secrets, open_stores, provision
-from holdfast.stores.sql.postgres.values import teach
+from holdfast.stores.sql.postgres.values import register_types
 from pagw.demo import sandbox
 from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
 from pagw.domain.statuses import Stage
@@ -259,7 +259,7 @@ def _refuse_scans(connection: psycopg.Connection[Any], tracked: int) -> None:
     """Raise if a pattern of a running request scans a large table. The registries and subscriptions are
     small.
     """
-    teach(connection)
+    register_types(connection)
     # PostgreSQL scans small tables whatever indexes they have: there, only check that an index would do.
     connection.execute(
         "SET enable_seqscan = on" if tracked >= PLANNED_ROWS_MIN else "SET enable_seqscan = off"

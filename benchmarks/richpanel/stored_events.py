@@ -27,7 +27,13 @@ from holdfast import ReceivedMessage, Stores, open_stores, provision
 from holdfast.ai import Classification
 from holdfast.config.settings import Settings
 from holdfast.guarantees import OnceStatus
-from holdfast.operations.queues import DeleteMessages, Incoming, Outgoing, ReceiveMessages, SendMessages
+from holdfast.operations.queues import (
+    DeleteMessages,
+    IncomingMessage,
+    OutgoingMessage,
+    ReceiveMessages,
+    SendMessages,
+)
 from holdfast.operations.tables import BatchWriteItem, Put
 from holdfast.operations.values import Item
 from richpanel.domain.inbound_events import EventMessage, InboundEvent, build_event_message
@@ -139,7 +145,7 @@ class _FilledStores:
         conversation = _format_conversation_id(number * STEP % self.count)
         event = InboundEvent(conversation_id=conversation, message_id=f"new-{number:09d}", text=TEXT)
         message = build_event_message(event, datetime.now(UTC))
-        incoming = Incoming(
+        incoming = IncomingMessage(
             id=message.event_id, receipt="", body=message.model_dump_json(), sent_at=time.time(), receives=1
         )
         return ReceivedMessage(events.name, EventMessage, incoming)
@@ -247,7 +253,7 @@ def _format_conversation_id(number: int) -> str:
     return f"c-{number:07d}"
 
 
-def _build_message(number: int) -> Outgoing:
+def _build_message(number: int) -> OutgoingMessage:
     name = _format_conversation_id(number)
 
-    return Outgoing(body=BODY, group=name, deduplication=name)
+    return OutgoingMessage(body=BODY, group=name, deduplication=name)

@@ -23,7 +23,7 @@ from benchmarks.harness.measurement import ROUNDS, Figure, build_figure
 from holdfast.operations.queues import (
     CreateQueue,
     DeleteMessages,
-    Outgoing,
+    OutgoingMessage,
     QueueDefinition,
     ReceiveMessages,
     SendMessages,
@@ -84,9 +84,11 @@ async def _measure_rate(work: Callable[[], Awaitable[None]], messages_each: int)
     return MESSAGES / (time.perf_counter() - started)
 
 
-def _build_message(number: int) -> Outgoing:
+def _build_message(number: int) -> OutgoingMessage:
     """Build a message. A round has as many groups as messages, so no message waits for another."""
-    return Outgoing(body=BODY, group=f"group-{number % MESSAGES}", deduplication=f"message-{number:09d}")
+    return OutgoingMessage(
+        body=BODY, group=f"group-{number % MESSAGES}", deduplication=f"message-{number:09d}"
+    )
 
 
 def _measure_floor(floor: QueueFloor, numbers: itertools.count[int]) -> Rates:

@@ -17,7 +17,7 @@ import apsw
 from benchmarks.stores.wire_get import KEY_ITEM
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.app import Receive, Scope, Send
-from holdfast.wire.server import Bounds, running_server, serving
+from holdfast.wire.server import Bounds, start_app_server, start_server
 
 SELECT = "SELECT item FROM items WHERE pk = ? AND sk = ?"
 KEY_VALUES = (str(KEY_ITEM["pk"]).encode(), str(KEY_ITEM["sk"]).encode())
@@ -40,10 +40,10 @@ class BareApp:
 def main() -> None:
     kind, folder = sys.argv[1], Path(sys.argv[2])
     if kind == "bare":
-        _serve(serving(BareApp(folder / "floor.db"), Bounds()))
+        _serve(start_app_server(BareApp(folder / "floor.db"), Bounds()))
     else:
         with open_tables(folder / "tables.db") as tables:
-            _serve(running_server(tables=tables))
+            _serve(start_server(tables=tables))
 
 
 def _serve(server: AbstractContextManager[str]) -> None:

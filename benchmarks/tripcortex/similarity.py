@@ -141,7 +141,7 @@ class RawPsycopg:
 
 def _get_conninfo(folder: Path) -> str:
     """Return the connection string of the server that the stores started."""
-    running = EmbeddedServer(folder).running()
+    running = EmbeddedServer(folder).find_running()
     assert running is not None
     return f"host={running.socket_folder} port={running.port} user=postgres dbname=holdfast"
 

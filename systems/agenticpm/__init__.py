@@ -1,1 +1,1 @@
-"""AgenticPM: an autonomous project manager that keeps all of its state in one table."""
+"""The AgenticPM system: an autonomous project manager that keeps all of its state in one table."""

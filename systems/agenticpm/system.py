@@ -1,4 +1,4 @@
-"""AgenticPM: an autonomous project manager that keeps all of its state in one table.
+"""The declaration of the AgenticPM system: its components, access rights, schedules, sandboxes and commands.
 
 The loop runs every polling interval: it reads the trackers and mailboxes, detects signals, decides by the
 project's autonomy level, holds actions, asks people and writes artefacts. The executor performs held actions
@@ -56,12 +56,14 @@ def _build_routes(stores: Stores) -> Any:
 
 
 async def _run_story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
+    """Run the demo story. The import is local: only the demo needs it."""
     from agenticpm.demo.story import run_story
 
     await run_story(stores, console, clock, folder)
 
 
 async def _load_sample(stores: Stores, **options: Any) -> int:
+    """Load the sample data and return the number of items. The import is local: only `sample` needs it."""
     from agenticpm.demo.sample import load_sample
 
     return await load_sample(stores, **options)

@@ -1,1 +1,1 @@
-"""The Richpanel middleware: customer-support automation that never replies or routes twice and stores no"""
+"""The Richpanel middleware: automated customer support that never acts twice and stores no customer text."""

@@ -1,9 +1,4 @@
-"""Settings from environment variables: retention times, limits, and whether to write the audit and the
-archive.
-
-The process reads them once at start and passes them down. Each number has a range: a lifetime that is too
-long is refused like one that is too short, because both break a promise.
-"""
+"""Settings from environment variables: retention times, limits, and the audit and archive switches."""
 
 from __future__ import annotations
 
@@ -82,5 +77,5 @@ class RichpanelSettings:
 
 
 def get_variable_name(name: str) -> str:
-    """Return the environment variable of a setting."""
+    """Return the environment variable of a number or a switch: `RP_MW_` and the name in capitals."""
     return PREFIX + name.upper()

@@ -1,5 +1,4 @@
-"""The Richpanel middleware: customer-support automation that never replies or routes twice and stores no
-personal text.
+"""SYSTEM of the Richpanel middleware: its stores, patterns, components, load, routes and retention.
 
 `api.ingress` (webhook → queue) → `workers.worker` → `workers.context`, `domain.rules`, `domain.plans`,
 `workers.actions` → the help desk. `domain.idempotency_keys`, `domain.inbound_events` and

@@ -1,3 +1,1 @@
-"""Trip Cortex: books corporate travel from a sentence, inside the company's policy, with a person
-choosing.
-"""
+"""Trip Cortex: books corporate travel from a sentence within the company's policy; the employee chooses."""

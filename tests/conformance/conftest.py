@@ -1,4 +1,4 @@
-"""What every conformance test stands on: an endpoint, the clients that speak to it, and tables of its own.
+"""Fixtures of every conformance test: an endpoint, its clients, and tables.
 
 The endpoint is `HOLDFAST_CONFORMANCE_ENDPOINT` when set (any DynamoDB-compatible address), otherwise our own
 server, in process and in memory, one per test process. Table names are never used twice, so tests may run in
@@ -6,7 +6,7 @@ any order and in several processes against one endpoint.
 
     make_table("pk:S", "sk:N", gsi=[index("by_kind", "kind:S")])   any table, gone when the test ends
     hash_table, range_table, number_table, binary_table            the usual ones, fresh for each test
-    shared_hash_table, shared_range_table, shared_index_table      one per module, for requests that are refused
+    shared_hash_table, shared_range_table, shared_index_table      one per module, for refused requests
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .protocol import ACCESS_KEY, REGION, SECRET_KEY, Raw
 
 ENDPOINT_VARIABLE = "HOLDFAST_CONFORMANCE_ENDPOINT"
 ACTIVE_WITHIN_S = 30.0
-# Provisioned and not on demand, because older emulators know nothing else.
+# Provisioned, because older emulators do not know on-demand billing.
 THROUGHPUT = {"ReadCapacityUnits": 100, "WriteCapacityUnits": 100}
 
 MakeTable = Callable[..., str]
@@ -37,9 +37,9 @@ def endpoint() -> Iterator[str]:
     if configured:
         yield configured
         return
-    from holdfast.wire.server import running_server
+    from holdfast.wire.server import start_server
 
-    with running_server(memory=True) as url:
+    with start_server(memory=True) as url:
         yield url
 
 
@@ -62,7 +62,9 @@ def raw(endpoint: str) -> Iterator[Raw]:
 
 @pytest.fixture(scope="session")
 def await_active(dynamodb: Any) -> Callable[[str], dict[str, Any]]:
-    """Waits until a table and all its indexes are ACTIVE and returns its description."""
+    """Return a function that waits until a table and all its indexes are ACTIVE, and returns its
+    description.
+    """
 
     def wait(name: str) -> dict[str, Any]:
         deadline = time.monotonic() + ACTIVE_WITHIN_S
@@ -78,12 +80,12 @@ def await_active(dynamodb: Any) -> Callable[[str], dict[str, Any]]:
 
 @pytest.fixture
 def make_table(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -> Iterator[MakeTable]:
-    yield from _table_maker(dynamodb, await_active)
+    yield from _make_tables(dynamodb, await_active)
 
 
 @pytest.fixture(scope="module")
 def make_shared_table(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -> Iterator[MakeTable]:
-    yield from _table_maker(dynamodb, await_active)
+    yield from _make_tables(dynamodb, await_active)
 
 
 @pytest.fixture
@@ -118,7 +120,9 @@ def shared_range_table(make_shared_table: MakeTable) -> str:
 
 @pytest.fixture(scope="module")
 def shared_index_table(make_shared_table: MakeTable) -> str:
-    """Key pk, sk; local index `by_size` on the number `size`; global index `by_kind` on `kind` and `at`."""
+    """Create a table with the key pk, sk, the local index `by_size` on the number `size`, and the global
+    index `by_kind` on `kind` and `at`.
+    """
     return make_shared_table(
         "pk:S", "sk:S", lsi=[index("by_size", "pk:S", "size:N")], gsi=[index("by_kind", "kind:S", "at:S")]
     )
@@ -136,7 +140,9 @@ def index(
     projection: str = "ALL",
     include: list[str] | None = None,
 ) -> dict[str, Any]:
-    """An index as CreateTable takes it, plus the attribute definitions it needs under `"attributes"`."""
+    """Return an index as CreateTable takes it, plus the attribute definitions it needs under
+    `"attributes"`.
+    """
     shape: dict[str, Any] = {"ProjectionType": "INCLUDE", "NonKeyAttributes": include} if include else {}
     return {
         "IndexName": name,
@@ -164,8 +170,8 @@ def _is_active(table: dict[str, Any]) -> bool:
     return table["TableStatus"] == "ACTIVE" and all(entry["IndexStatus"] == "ACTIVE" for entry in indexes)
 
 
-def _table_maker(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -> Iterator[MakeTable]:
-    """Yields `make("pk:S", "sk:N", lsi=[...], gsi=[...], **more)`; the rest goes to CreateTable as it is."""
+def _make_tables(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -> Iterator[MakeTable]:
+    """Yield `make("pk:S", "sk:N", lsi=[...], gsi=[...], **more)`; `more` goes to CreateTable unchanged."""
     made: list[str] = []
 
     def make(
@@ -177,7 +183,7 @@ def _table_maker(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -
         **more: Any,
     ) -> str:
         request: dict[str, Any] = {"TableName": unique_name(), "KeySchema": _key_schema(hash_key, range_key)}
-        request |= _indexes_and_attributes([hash_key, range_key], lsi or [], gsi or [])
+        request |= _split_indexes_and_attributes([hash_key, range_key], lsi or [], gsi or [])
         request |= _throughput(request, more) | more
         dynamodb.create_table(**request)
         made.append(request["TableName"])
@@ -186,10 +192,10 @@ def _table_maker(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -
 
     yield make
     for name in made:
-        _delete_if_there(dynamodb, name)
+        _delete_if_exists(dynamodb, name)
 
 
-def _indexes_and_attributes(
+def _split_indexes_and_attributes(
     keys: list[str | None], lsi: list[dict[str, Any]], gsi: list[dict[str, Any]]
 ) -> dict[str, Any]:
     attributes = [key for key in keys if key]
@@ -223,7 +229,7 @@ def _definition(attribute: str) -> dict[str, str]:
     return {"AttributeName": name, "AttributeType": kind}
 
 
-def _delete_if_there(dynamodb: Any, name: str) -> None:
+def _delete_if_exists(dynamodb: Any, name: str) -> None:
     try:
         dynamodb.delete_table(TableName=name)
     except dynamodb.exceptions.ResourceNotFoundException:

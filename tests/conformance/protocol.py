@@ -1,12 +1,13 @@
-"""A tiny client of DynamoDB's JSON protocol that sends exactly what it is given, and words for what it expects.
+"""A minimal client of DynamoDB's JSON protocol that sends exactly what it is given, and builders of expected
+texts.
 
-boto3 checks a request before it leaves, so refusals of malformed requests can only be seen from here. `RawPsycopg.call`
-is what most tests need; `RawPsycopg.refusal` and `RawPsycopg.answer` are the two halves of it with the status checked;
-`RawPsycopg.send` leaves every header to the caller. Requests are really signed, with the credentials every
-conformance run uses, so that an endpoint which verifies signatures can be tested as well.
+boto3 checks a request before it leaves, so refusals of malformed requests can only be seen from here. Most
+tests need `Raw.call`; `Raw.refusal` and `Raw.answer` also check the status; `Raw.send` leaves every header to
+the caller. Requests are really signed, with the credentials every conformance run uses, so that an endpoint
+which verifies signatures can be tested as well.
 
 Regions of AWS differ in how they word a few refusals (a leading "1 validation error detected: ", the smallest
-table name being 1 or 3). The tests hold us to the wording most recorded suites agree on, and allow both only
+table name being 1 or 3). The tests expect the wording most recorded suites agree on, and allow both only
 where two recordings contradict each other.
 """
 
@@ -39,7 +40,7 @@ VALIDATION_ERROR = "com.amazon.coral.validate#"
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Header names are lower case."""
+    """One HTTP response. Header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -51,7 +52,7 @@ class Response:
 
 
 class Raw:
-    """One pool of connections to one endpoint; safe to use from several threads."""
+    """A connection pool to one endpoint; safe to use from several threads."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint.rstrip("/")
@@ -59,18 +60,20 @@ class Raw:
         self._credentials = Credentials(ACCESS_KEY, SECRET_KEY)
 
     def call(self, target: str, body: dict[str, Any] | bytes) -> tuple[int, Any]:
-        """`target` is an operation's name, or the whole X-Amz-Target if it has a dot."""
-        response = self.send(headers=self.signed_headers(target, encoded(body)), body=encoded(body))
+        """Send one operation and return status and JSON. `target` is an operation's name, or the whole
+        X-Amz-Target if it has a dot.
+        """
+        response = self.send(headers=self.signed_headers(target, encode(body)), body=encode(body))
         return response.status, response.json
 
     def answer(self, target: str, body: dict[str, Any] | bytes) -> Any:
-        """The JSON of a call that must succeed."""
+        """Return the JSON of a call that must succeed."""
         status, answer = self.call(target, body)
         assert status == 200, answer
         return answer
 
     def refusal(self, target: str, body: dict[str, Any] | bytes) -> tuple[str, str | None]:
-        """The error's name, without its namespace, and its text, of a call that must be refused."""
+        """Return the error's name, without its namespace, and its text, of a call that must be refused."""
         status, answer = self.call(target, body)
         assert status == 400, (status, answer)
         return answer["__type"].rpartition("#")[2], answer.get("message", answer.get("Message"))
@@ -79,7 +82,7 @@ class Raw:
         self.answer("PutItem", {"TableName": table, "Item": item})
 
     def item(self, table: str, key: dict[str, Any]) -> Any:
-        """The item as stored, or None: a consistent read."""
+        """Return the stored item, or None, by a consistent read."""
         return self.answer("GetItem", {"TableName": table, "Key": key, "ConsistentRead": True}).get("Item")
 
     def signed_headers(self, target: str, body: bytes) -> dict[str, str]:
@@ -109,22 +112,22 @@ class Raw:
         self._pool.clear()
 
 
-def encoded(body: dict[str, Any] | bytes) -> bytes:
+def encode(body: dict[str, Any] | bytes) -> bytes:
     return body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
 def cases(named: Mapping[str, tuple[Any, ...]]) -> list[Any]:
-    """A table of test cases, `{"what the case shows": (arguments, ...)}`, for `pytest.mark.parametrize`."""
+    """Turn `{"name of the case": (arguments, ...)}` into parameters for `pytest.mark.parametrize`."""
     return [pytest.param(*arguments, id=name.replace(" ", "-")) for name, arguments in named.items()]
 
 
 def constraint(value: str, member: str, rule: str) -> str:
-    """One entry of a "validation errors detected" text; `value` is written as AWS prints it."""
+    """Return one entry of a "validation errors detected" text; `value` is written as AWS prints it."""
     return f"Value {value} at '{member}' failed to satisfy constraint: {rule}"
 
 
-def constraints_in(message: str | None) -> set[str]:
-    """The entries of a "validation errors detected" text, whose order AWS does not keep."""
+def split_constraints(message: str | None) -> set[str]:
+    """Return the entries of a "validation errors detected" text, whose order AWS does not keep."""
     matched = re.fullmatch(r"(\d+) validation errors? detected: (.*)", message or "", re.DOTALL)
     assert matched, message
     entries = set(re.split(r"; (?=Value )", matched[2]))
@@ -213,12 +216,14 @@ ATTRIBUTE_VALUE_MEMBERS = {
 
 
 def attribute_value(path: str) -> dict[str, str]:
-    """Every place inside the AttributeValue at `path` where a wrong JSON type can stand."""
+    """List the paths inside the AttributeValue at `path` where a wrong JSON type can occur."""
     return {path + member: kind for member, kind in ATTRIBUTE_VALUE_MEMBERS.items()}
 
 
-def malformed(members: Mapping[str, str]) -> list[Any]:
-    """Cases of (body, text): each member, by path and kind (a key of WRONG_TYPES), with each wrong JSON type."""
+def malformed_cases(members: Mapping[str, str]) -> list[Any]:
+    """Return cases of (body, text): each member, by path and kind (a key of WRONG_TYPES), with each wrong
+    JSON type.
+    """
     return [
         pytest.param(_body(path.split("."), value), text, id=f"{path}={json.dumps(value)}")
         for path, kind in members.items()

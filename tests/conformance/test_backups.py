@@ -1,7 +1,8 @@
 """Backups: on demand, and continuous with a restore to any second.
 
 Backups outlive their tables and have exceptions of their own: a missing table is a TableNotFoundException
-here and not a ResourceNotFoundException. Only moto among the emulators has them; where it differs, a comment says so.
+here and not a ResourceNotFoundException. Only moto among the emulators has them; where it differs, a
+comment says so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, index, unique_name
-from .protocol import NOT_NULL, TABLE_NAME_PATTERN, Raw, cases, constraint, constraints_in, malformed
+from .protocol import NOT_NULL, TABLE_NAME_PATTERN, Raw, cases, constraint, malformed_cases, split_constraints
 
 Body = dict[str, Any]
 
@@ -38,12 +39,12 @@ STRINGS = {
 MALFORMED = [
     pytest.param(operation, *case.values, id=f"{operation} {case.id}")
     for operation, members in STRINGS.items()
-    for case in malformed(dict.fromkeys(members, "string"))
+    for case in malformed_cases(dict.fromkeys(members, "string"))
 ]
 
 
 @pytest.mark.parametrize(("operation", "body", "text"), MALFORMED)
-def test_a_member_that_is_no_string_is_refused(raw: Raw, operation: str, body: Body, text: str) -> None:
+def test_rejects_a_member_that_is_not_a_string(raw: Raw, operation: str, body: Body, text: str) -> None:
     assert raw.refusal(operation, body) == ("SerializationException", text)
 
 
@@ -146,11 +147,9 @@ def test_json_of_another_type_is_refused(raw: Raw, operation: str, body: Body, t
         }
     ),
 )
-def test_every_constraint_that_is_not_met_is_told(
-    raw: Raw, operation: str, body: Body, entries: set[str]
-) -> None:
+def test_reports_every_violated_constraint(raw: Raw, operation: str, body: Body, entries: set[str]) -> None:
     code, text = raw.refusal(operation, body)
-    assert (code, constraints_in(text)) == ("ValidationException", entries)
+    assert (code, split_constraints(text)) == ("ValidationException", entries)
 
 
 def test_an_unknown_type_of_backup_is_refused(raw: Raw) -> None:
@@ -180,14 +179,14 @@ def test_an_unknown_type_of_backup_is_refused(raw: Raw) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_table_that_is_not_there_is_named(raw: Raw, operation: str, member: str, more: Body) -> None:
+def test_names_a_missing_table(raw: Raw, operation: str, member: str, more: Body) -> None:
     name = unique_name()
     refusal = raw.refusal(operation, {member: name} | more)
     assert refusal == ("TableNotFoundException", f"Table not found: {name}")
 
 
 @pytest.mark.parametrize("operation", ["DescribeBackup", "DeleteBackup", "RestoreTableFromBackup"])
-def test_a_backup_that_is_not_there_is_named(raw: Raw, operation: str) -> None:
+def test_names_a_missing_backup(raw: Raw, operation: str) -> None:
     body = {"BackupArn": ABSENT}
     if operation == "RestoreTableFromBackup":
         body["TargetTableName"] = unique_name()
@@ -195,14 +194,14 @@ def test_a_backup_that_is_not_there_is_named(raw: Raw, operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["DescribeBackup", "DeleteBackup", "RestoreTableFromBackup"])
-def test_the_arn_of_a_table_is_not_one_of_a_backup(raw: Raw, operation: str) -> None:
+def test_rejects_a_table_arn_as_a_backup_arn(raw: Raw, operation: str) -> None:
     body = {"BackupArn": ABSENT.partition("/backup/")[0], "TargetTableName": unique_name()}
     code, text = raw.refusal(operation, body)
     assert code == "ValidationException"
     assert text in ("Invalid Backup ARN", "Invalid Request: BackupArn is not valid")
 
 
-NEITHER = "Invalid Request: Either one of RestoreDateTime or UseLatestRestorableTime must be specified, but not both"
+NEITHER = "Invalid Request: Either one of RestoreDateTime or UseLatestRestorableTime must be specified, but not both"  # noqa: E501
 
 
 def test_a_restore_needs_a_time(raw: Raw, shared_hash_table: str) -> None:
@@ -211,7 +210,7 @@ def test_a_restore_needs_a_time(raw: Raw, shared_hash_table: str) -> None:
     assert raw.refusal("RestoreTableToPointInTime", body) == ("ValidationException", NEITHER)
 
 
-def test_a_restore_has_one_time(raw: Raw, shared_hash_table: str) -> None:
+def test_restore_takes_only_one_time(raw: Raw, shared_hash_table: str) -> None:
     body = {
         "SourceTableName": shared_hash_table,
         "TargetTableName": unique_name(),
@@ -219,12 +218,12 @@ def test_a_restore_has_one_time(raw: Raw, shared_hash_table: str) -> None:
         "RestoreDateTime": time.time(),
     }
     code, text = raw.refusal("RestoreTableToPointInTime", body)
-    start = "Invalid Request: Both RestoreDateTime and UseLatestRestorableTime cannot be set for point-in-time restore"
+    start = "Invalid Request: Both RestoreDateTime and UseLatestRestorableTime cannot be set for point-in-time restore"  # noqa: E501
     assert code == "ValidationException"
     assert str(text).startswith(start)
 
 
-def test_a_table_is_restored_only_if_it_was_recorded(raw: Raw, shared_hash_table: str) -> None:
+def test_restore_needs_point_in_time_recovery(raw: Raw, shared_hash_table: str) -> None:
     # moto restores it all the same.
     body = {
         "SourceTableName": shared_hash_table,
@@ -235,12 +234,12 @@ def test_a_table_is_restored_only_if_it_was_recorded(raw: Raw, shared_hash_table
     assert raw.refusal("RestoreTableToPointInTime", body) == ("PointInTimeRecoveryUnavailableException", text)
 
 
-# What the tests below work with
+# Fixtures and helpers
 
 
 @pytest.fixture
 def targets(dynamodb: Any) -> Iterator[Callable[[], str]]:
-    """Names for restored tables, which are gone when the test ends."""
+    """Return a function that names restored tables, which are deleted when the test ends."""
     made: list[str] = []
 
     def name() -> str:
@@ -257,13 +256,15 @@ def targets(dynamodb: Any) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def back_up(dynamodb: Any) -> Iterator[Callable[..., Body]]:
-    """Makes a backup, waits until it can be used, returns its details; all are gone when the test ends."""
+    """Return a function that makes a backup, waits until it is available and returns its details; all are
+    deleted at the end.
+    """
     made: list[str] = []
 
     def make(table: str, name: str = "by_hand") -> Body:
         arn = dynamodb.create_backup(TableName=table, BackupName=name)["BackupDetails"]["BackupArn"]
         made.append(arn)
-        return available(dynamodb, arn)
+        return wait_until_available(dynamodb, arn)
 
     yield make
     for arn in made:
@@ -273,7 +274,7 @@ def back_up(dynamodb: Any) -> Iterator[Callable[..., Body]]:
             pass
 
 
-def available(dynamodb: Any, arn: str) -> Body:
+def wait_until_available(dynamodb: Any, arn: str) -> Body:
     deadline = time.monotonic() + READY_WITHIN_S
     while True:
         details: Body = dynamodb.describe_backup(BackupArn=arn)["BackupDescription"]["BackupDetails"]
@@ -285,7 +286,7 @@ def available(dynamodb: Any, arn: str) -> Body:
 
 @pytest.fixture
 def source(raw: Raw, make_table: MakeTable) -> str:
-    """A table with both kinds of index and three items."""
+    """Create a table with both kinds of index and three items."""
     name = make_table(
         "pk:S",
         "sk:S",
@@ -408,14 +409,14 @@ def test_a_backup_outlives_its_table(
     arn = back_up(source)["BackupArn"]
     dynamodb.delete_table(TableName=source)
     dynamodb.get_waiter("table_not_exists").wait(TableName=source, WaiterConfig={"Delay": 1})
-    assert available(dynamodb, arn)["BackupArn"] == arn
+    assert wait_until_available(dynamodb, arn)["BackupArn"] == arn
     target = targets()
     dynamodb.restore_table_from_backup(TargetTableName=target, BackupArn=arn)
     dynamodb.get_waiter("table_exists").wait(TableName=target, WaiterConfig={"Delay": 1})
     assert len(rows(dynamodb, target)) == 3
 
 
-def test_a_backup_holds_the_table_as_it_was(
+def test_backup_holds_the_table_at_its_time(
     dynamodb: Any,
     raw: Raw,
     source: str,
@@ -440,7 +441,7 @@ def test_a_backup_holds_the_table_as_it_was(
     assert len(rows(dynamodb, target, IndexName="mine")) == 3
 
 
-def test_a_restored_table_is_one_of_its_own(
+def test_restored_table_is_independent_of_its_source(
     dynamodb: Any,
     raw: Raw,
     source: str,
@@ -499,7 +500,7 @@ def test_a_restore_may_leave_indexes_out_and_change_the_billing(
     assert len(rows(dynamodb, target)) == 3
 
 
-def test_a_table_is_not_restored_over_another(raw: Raw, source: str, back_up: Callable[..., Body]) -> None:
+def test_restore_does_not_overwrite_a_table(raw: Raw, source: str, back_up: Callable[..., Body]) -> None:
     body = {"TargetTableName": source, "BackupArn": back_up(source)["BackupArn"]}
     refusal = raw.refusal("RestoreTableFromBackup", body)
     assert refusal == ("TableAlreadyExistsException", f"Table already exists: {source}")
@@ -508,7 +509,7 @@ def test_a_table_is_not_restored_over_another(raw: Raw, source: str, back_up: Ca
 # Continuous
 
 
-def record(dynamodb: Any, table: str, **more: Any) -> Body:
+def enable_recovery(dynamodb: Any, table: str, **more: Any) -> Body:
     specification = {"PointInTimeRecoveryEnabled": True} | more
     answer = dynamodb.update_continuous_backups(
         TableName=table, PointInTimeRecoverySpecification=specification
@@ -517,49 +518,53 @@ def record(dynamodb: Any, table: str, **more: Any) -> Body:
     return described
 
 
-def continuous(dynamodb: Any, table: str) -> Body:
+def describe_recovery(dynamodb: Any, table: str) -> Body:
     described: Body = dynamodb.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
     return described
 
 
 def test_recovery_is_off_on_a_new_table(dynamodb: Any, hash_table: str) -> None:
-    described = continuous(dynamodb, hash_table)
+    described = describe_recovery(dynamodb, hash_table)
     # AWS says ENABLED of the whole a few seconds after a table is made.
     assert described["ContinuousBackupsStatus"] in ("ENABLED", "DISABLED")
     assert described["PointInTimeRecoveryDescription"] == {"PointInTimeRecoveryStatus": "DISABLED"}
 
 
 def test_recovery_is_turned_on_and_off(dynamodb: Any, hash_table: str) -> None:
-    answer = record(dynamodb, hash_table)
+    answer = enable_recovery(dynamodb, hash_table)
     assert answer["ContinuousBackupsStatus"] == "ENABLED"
-    described = continuous(dynamodb, hash_table)["PointInTimeRecoveryDescription"]
+    described = describe_recovery(dynamodb, hash_table)["PointInTimeRecoveryDescription"]
     assert described["PointInTimeRecoveryStatus"] == "ENABLED"
     assert described["RecoveryPeriodInDays"] == 35
     assert described["EarliestRestorableDateTime"] <= described["LatestRestorableDateTime"]
     dynamodb.update_continuous_backups(
         TableName=hash_table, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": False}
     )
-    off = continuous(dynamodb, hash_table)["PointInTimeRecoveryDescription"]
+    off = describe_recovery(dynamodb, hash_table)["PointInTimeRecoveryDescription"]
     assert off == {"PointInTimeRecoveryStatus": "DISABLED"}
 
 
-def test_the_period_may_be_shorter(dynamodb: Any, hash_table: str) -> None:
+def test_recovery_period_may_be_shorter(dynamodb: Any, hash_table: str) -> None:
     # moto does not keep it.
-    record(dynamodb, hash_table, RecoveryPeriodInDays=7)
-    assert continuous(dynamodb, hash_table)["PointInTimeRecoveryDescription"]["RecoveryPeriodInDays"] == 7
+    enable_recovery(dynamodb, hash_table, RecoveryPeriodInDays=7)
+    assert (
+        describe_recovery(dynamodb, hash_table)["PointInTimeRecoveryDescription"]["RecoveryPeriodInDays"] == 7
+    )
 
 
-def test_what_is_on_may_be_turned_on_again(dynamodb: Any, hash_table: str) -> None:
-    record(dynamodb, hash_table)
-    earliest = continuous(dynamodb, hash_table)["PointInTimeRecoveryDescription"][
+def test_recovery_may_be_enabled_twice(dynamodb: Any, hash_table: str) -> None:
+    enable_recovery(dynamodb, hash_table)
+    earliest = describe_recovery(dynamodb, hash_table)["PointInTimeRecoveryDescription"][
         "EarliestRestorableDateTime"
     ]
-    record(dynamodb, hash_table)
-    again = continuous(dynamodb, hash_table)["PointInTimeRecoveryDescription"]["EarliestRestorableDateTime"]
+    enable_recovery(dynamodb, hash_table)
+    again = describe_recovery(dynamodb, hash_table)["PointInTimeRecoveryDescription"][
+        "EarliestRestorableDateTime"
+    ]
     assert again == earliest
 
 
-def test_a_period_without_recovery_is_refused(raw: Raw, hash_table: str) -> None:
+def test_recovery_period_without_recovery_is_refused(raw: Raw, hash_table: str) -> None:
     specification = {"PointInTimeRecoveryEnabled": False, "RecoveryPeriodInDays": 7}
     body = {"TableName": hash_table, "PointInTimeRecoverySpecification": specification}
     text = "Invalid Request: Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery."
@@ -567,8 +572,8 @@ def test_a_period_without_recovery_is_refused(raw: Raw, hash_table: str) -> None
 
 
 @pytest.mark.parametrize("days", [-1, 1], ids=["before it was recorded", "to come"])
-def test_a_time_outside_the_record_is_refused(raw: Raw, dynamodb: Any, source: str, days: int) -> None:
-    record(dynamodb, source)
+def test_time_outside_the_recovery_window_is_refused(raw: Raw, dynamodb: Any, source: str, days: int) -> None:
+    enable_recovery(dynamodb, source)
     body = {
         "SourceTableName": source,
         "TargetTableName": unique_name(),
@@ -580,18 +585,18 @@ def test_a_time_outside_the_record_is_refused(raw: Raw, dynamodb: Any, source: s
     assert "' must be within EarliestRestorableDateTime '" in str(text)
 
 
-def test_a_point_in_time_is_not_restored_over_a_table(raw: Raw, dynamodb: Any, source: str) -> None:
-    record(dynamodb, source)
+def test_point_in_time_restore_does_not_overwrite_a_table(raw: Raw, dynamodb: Any, source: str) -> None:
+    enable_recovery(dynamodb, source)
     body = {"SourceTableName": source, "TargetTableName": source, "UseLatestRestorableTime": True}
     refusal = raw.refusal("RestoreTableToPointInTime", body)
     assert refusal == ("TableAlreadyExistsException", f"Table already exists: {source}")
 
 
-def test_the_latest_time_has_everything(
+def test_restore_to_the_latest_time_has_every_item(
     dynamodb: Any, raw: Raw, source: str, targets: Callable[[], str], await_active: Callable[[str], Body]
 ) -> None:
-    """AWS lags five minutes behind; what is one's own need not."""
-    record(dynamodb, source)
+    """AWS lags five minutes behind; an engine of our own need not."""
+    enable_recovery(dynamodb, source)
     raw.put(source, row(3))
     raw.answer("DeleteItem", {"TableName": source, "Key": {"pk": {"S": "p"}, "sk": {"S": "0"}}})
     target = targets()
@@ -606,17 +611,17 @@ def test_the_latest_time_has_everything(
     assert len(rows(dynamodb, target, IndexName="ours")) == 3
 
 
-def test_a_second_in_between_has_what_was_there_then(
+def test_restore_to_an_earlier_second_has_the_items_of_that_time(
     dynamodb: Any, raw: Raw, source: str, targets: Callable[[], str], await_active: Callable[[str], Body]
 ) -> None:
     # moto copies the table as it is now, whatever the time.
-    record(dynamodb, source)
+    enable_recovery(dynamodb, source)
     raw.put(source, row(3))
-    second = next_second(dynamodb, source)
+    second = wait_for_next_second(dynamodb, source)
     raw.put(source, row(3, kind="changed"))
     raw.put(source, row(4))
     raw.answer("DeleteItem", {"TableName": source, "Key": {"pk": {"S": "p"}, "sk": {"S": "0"}}})
-    next_second(dynamodb, source)
+    wait_for_next_second(dynamodb, source)
     target = targets()
     dynamodb.restore_table_to_point_in_time(
         SourceTableName=source, TargetTableName=target, RestoreDateTime=datetime.fromtimestamp(second, UTC)
@@ -625,23 +630,25 @@ def test_a_second_in_between_has_what_was_there_then(
     assert rows(dynamodb, target) == [row(number) for number in range(4)]
 
 
-def next_second(dynamodb: Any, table: str) -> int:
-    """A whole second behind every write so far, once it can be restored."""
+def wait_for_next_second(dynamodb: Any, table: str) -> int:
+    """Return the next whole second after every write so far, once it can be restored."""
     second = int(time.time()) + 1
     deadline = time.monotonic() + READY_WITHIN_S
     while (
-        continuous(dynamodb, table)["PointInTimeRecoveryDescription"]["LatestRestorableDateTime"].timestamp()
+        describe_recovery(dynamodb, table)["PointInTimeRecoveryDescription"][
+            "LatestRestorableDateTime"
+        ].timestamp()
         < second
     ):
-        assert time.monotonic() < deadline, "the latest restorable time stands still"
+        assert time.monotonic() < deadline, "the latest restorable time does not advance"
         time.sleep(0.05)
     return second
 
 
-def test_the_arn_of_the_source_serves_as_its_name(
+def test_source_may_be_named_by_its_arn(
     dynamodb: Any, source: str, targets: Callable[[], str], await_active: Callable[[str], Body]
 ) -> None:
-    record(dynamodb, source)
+    enable_recovery(dynamodb, source)
     arn = dynamodb.describe_table(TableName=source)["Table"]["TableArn"]
     target = targets()
     dynamodb.restore_table_to_point_in_time(

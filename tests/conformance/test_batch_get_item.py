@@ -1,4 +1,4 @@
-"""BatchGetItem: its shape, its refusals in order, and what it gives back or leaves for the next call."""
+"""BatchGetItem: its shape, its refusals in order, its items and its unprocessed keys."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 MISMATCH = "The provided key element does not match the schema"
@@ -28,7 +28,7 @@ RESPONSE_BYTES_MAX = 16 * 1024 * 1024
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "RequestItems.table.Keys": "list",
             **attribute_value("RequestItems.table.Keys.0.a"),
@@ -100,10 +100,10 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("BatchGetItem", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
-def test_an_empty_list_of_keys_alone_is_told_without_the_list(raw: Raw) -> None:
+def test_empty_key_list_is_reported_without_the_list(raw: Raw) -> None:
     text = (
         "1 validation error detected: Value at 'RequestItems.abc.member.Keys' failed to satisfy constraint: "
         "Member must have length greater than or equal to 1"
@@ -114,7 +114,7 @@ def test_an_empty_list_of_keys_alone_is_told_without_the_list(raw: Raw) -> None:
     )
 
 
-def test_no_table_at_all_is_refused(raw: Raw) -> None:
+def test_rejects_a_request_without_tables(raw: Raw) -> None:
     text = (
         "1 validation error detected: Value at 'RequestItems' failed to satisfy constraint: "
         "Member must have length greater than or equal to 1"
@@ -122,12 +122,14 @@ def test_no_table_at_all_is_refused(raw: Raw) -> None:
     assert raw.refusal("BatchGetItem", {"RequestItems": {}}) == ("ValidationException", text)
 
 
-def test_a_name_that_no_table_has_is_told_with_the_whole_request_as_json(raw: Raw) -> None:
+def test_invalid_table_name_is_reported_with_the_whole_request(raw: Raw) -> None:
     body = {"RequestItems": {"bad!": {"Keys": [{"pk": {"S": "a"}}]}}, "ReturnConsumedCapacity": "SOME"}
     text = (
-        '2 validation errors detected: Value \'{"bad!":{"Keys":[{"pk":{"S":"a"}}]}}\' at \'requestItems\' failed '
-        "to satisfy constraint: Map keys must satisfy constraint: [Member must have length less than or equal to "
-        "255, Member must have length greater than or equal to 3, Member must satisfy regular expression pattern: "
+        '2 validation errors detected: Value \'{"bad!":{"Keys":[{"pk":{"S":"a"}}]}}\' at \'requestItems\' failed '  # noqa: E501
+        "to satisfy constraint: Map keys must satisfy constraint: [Member must have length less than or "
+        "equal to "
+        "255, Member must have length greater than or equal to 3, Member must satisfy regular expression "
+        "pattern: "
         "[a-zA-Z0-9_.-]+]; Value 'SOME' at 'returnConsumedCapacity' failed to satisfy constraint: "
         "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
     )
@@ -147,7 +149,7 @@ def test_more_than_100_keys_of_one_table_are_refused(raw: Raw) -> None:
     assert re.search(ending, str(text), re.IGNORECASE)
 
 
-# Validation, before the tables are looked at
+# Validation, before the tables are looked up
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_more_than_100_keys_of_one_table_are_refused(raw: Raw) -> None:
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_tables_are_looked_up(
+def test_rejects_an_invalid_request_before_looking_up_tables(
     raw: Raw, request_items: dict[str, Any], text: str
 ) -> None:
     assert raw.refusal("BatchGetItem", {"RequestItems": request_items}) == ("ValidationException", text)
@@ -206,7 +208,8 @@ def test_a_faulty_request_is_refused_before_the_tables_are_looked_up(
             "the same key twice": ([{"pk": {"S": "a"}}, {"pk": {"S": "a"}}], DUPLICATES),
             "an empty key value": (
                 [{"pk": {"S": ""}}],
-                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
+                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "
+                "contain "
                 "an empty string value. Key: pk",
             ),
         }
@@ -225,7 +228,7 @@ def test_numbers_that_are_equal_are_the_same_key(raw: Raw, number_table: str) ->
     assert raw.refusal("BatchGetItem", body) == ("ValidationException", DUPLICATES)
 
 
-def test_one_table_that_is_not_there_refuses_the_whole_request(raw: Raw, shared_hash_table: str) -> None:
+def test_one_missing_table_fails_the_whole_request(raw: Raw, shared_hash_table: str) -> None:
     body = {"RequestItems": {shared_hash_table: {"Keys": keys(1)}, "no_such_table": {"Keys": keys(1)}}}
     assert raw.refusal("BatchGetItem", body) == ("ResourceNotFoundException", "Requested resource not found")
 
@@ -234,7 +237,7 @@ def test_one_table_that_is_not_there_refuses_the_whole_request(raw: Raw, shared_
 
 
 def by_key(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The order of a batch's answer is not promised."""
+    """Index items by key: the order of a batch's answer is not promised."""
     return sorted(items, key=json.dumps)
 
 
@@ -261,7 +264,7 @@ def test_items_of_several_tables_come_back_under_their_tables(
     assert answer["Responses"][range_table] == [{"pk": {"S": "k0"}, "sk": {"S": "b"}}]
 
 
-def test_absent_items_are_left_out_but_their_table_is_there(raw: Raw, hash_table: str) -> None:
+def test_absent_items_leave_an_empty_list_for_their_table(raw: Raw, hash_table: str) -> None:
     raw.put(hash_table, {"pk": {"S": "k0"}})
     body = {"RequestItems": {hash_table: {"Keys": keys(3), "ConsistentRead": True}}}
     assert raw.answer("BatchGetItem", body) == {
@@ -306,7 +309,7 @@ def test_a_batch_of_100_keys_is_answered(raw: Raw, hash_table: str) -> None:
 
 
 # dynalite and DynamoDB Local stop after 1 MB, as AWS once did.
-def test_what_does_not_fit_into_16_mb_is_left_unprocessed(raw: Raw, hash_table: str) -> None:
+def test_keys_beyond_16_mb_are_left_unprocessed(raw: Raw, hash_table: str) -> None:
     wanted = keys(44)
     for key in wanted:
         raw.put(hash_table, key | {"big": {"S": "b" * 390_000}})

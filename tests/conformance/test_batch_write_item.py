@@ -1,4 +1,4 @@
-"""BatchWriteItem: its shape, its refusals in order (all or nothing at that point), and what it writes."""
+"""BatchWriteItem: its shape, its refusals in order (all or nothing at that point), and its writes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 INVALID = "One or more parameter values were invalid: "
@@ -44,7 +44,7 @@ def keys(count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "RequestItems.table.0.PutRequest.Item": "map of values",
             **attribute_value("RequestItems.table.0.PutRequest.Item.a"),
@@ -68,7 +68,8 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
             "a string": ("a", "Unexpected field type"),
             "a list": (
                 [],
-                f"Unrecognized collection type java.util.Map<java.lang.String, java.util.List<{SERVICE}WriteRequest>>",
+                "Unrecognized collection type java.util.Map<java.lang.String, "
+                f"java.util.List<{SERVICE}WriteRequest>>",
             ),
             "a table that is a map": ({"table": {}}, "Start of structure or map found where not expected"),
             "a request that is a string": ({"table": ["a"]}, "Unexpected value type in payload"),
@@ -123,10 +124,10 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("BatchWriteItem", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
-def test_no_table_at_all_is_refused(raw: Raw) -> None:
+def test_rejects_a_request_without_tables(raw: Raw) -> None:
     code, text = raw.refusal("BatchWriteItem", {"RequestItems": {}})
     assert code == "ValidationException"
     assert text in (
@@ -142,7 +143,8 @@ def test_between_1_and_25_requests_of_one_table_are_allowed(raw: Raw, count: int
     code, text = raw.refusal("BatchWriteItem", {"RequestItems": {"abc": [put(key) for key in keys(count)]}})
     assert code == "ValidationException"
     ending = (
-        "' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must have "
+        "' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must "
+        "have "
         "length less than or equal to 25, Member must have length greater than or equal to 1]"
     )
     assert re.match(r"1 validation error detected: Value '\{abc=\[", str(text))
@@ -155,7 +157,7 @@ def test_more_than_25_requests_in_all_are_refused(raw: Raw) -> None:
     assert (code, text) == ("ValidationException", "Too many items requested for the BatchWriteItem call")
 
 
-# Validation, before the tables are looked at
+# Validation, before the tables are looked up
 
 
 @pytest.mark.parametrize(
@@ -183,13 +185,13 @@ def test_more_than_25_requests_in_all_are_refused(raw: Raw) -> None:
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_tables_are_looked_up(
+def test_rejects_an_invalid_request_before_looking_up_tables(
     raw: Raw, entry: dict[str, Any], text: str
 ) -> None:
     assert raw.refusal("BatchWriteItem", {"RequestItems": {"abc": [entry]}}) == ("ValidationException", text)
 
 
-# Validation against the tables: whatever is wrong, nothing of the batch is written
+# Validation against the tables: any error prevents the whole batch
 
 
 @pytest.mark.parametrize(
@@ -263,7 +265,7 @@ def test_an_index_key_that_does_not_fit_refuses_the_whole_batch(
     assert raw.item(shared_index_table, good) is None
 
 
-def test_one_table_that_is_not_there_refuses_the_whole_request(raw: Raw, hash_table: str) -> None:
+def test_one_missing_table_fails_the_whole_request(raw: Raw, hash_table: str) -> None:
     good = {"pk": {"S": "good"}}
     body = {"RequestItems": {hash_table: [put(good)], "no_such_table": [put(good)]}}
     assert raw.refusal("BatchWriteItem", body) == (
@@ -296,7 +298,7 @@ def test_a_put_replaces_and_a_delete_of_nothing_succeeds(raw: Raw, hash_table: s
     assert raw.item(hash_table, {"pk": {"S": "a"}}) == {"pk": {"S": "a"}, "new": {"S": "y"}}
 
 
-def test_the_same_key_in_two_tables_is_no_duplicate(raw: Raw, make_table: MakeTable) -> None:
+def test_same_key_in_two_tables_is_not_a_duplicate(raw: Raw, make_table: MakeTable) -> None:
     one, two = make_table("pk:S"), make_table("pk:S")
     item = {"pk": {"S": "a"}}
     raw.answer("BatchWriteItem", {"RequestItems": {one: [put(item)], two: [put(item)]}})

@@ -1,8 +1,8 @@
-"""CreateTable: which definitions are taken, which are refused in which words, and what the answer describes.
+"""CreateTable: accepted definitions, refused definitions with their texts, and the description in the answer.
 
-The first of the table operations' files; the others lean on it for the JSON types, whose every refusal is
+The first of the table operations' files; the others rely on it for the JSON types, whose every refusal is
 spelled out here once. Texts are AWS's; where AWS has worded a refusal in two ways over the years, both are
-taken.
+accepted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, index, unique_name
-from .protocol import Raw, constraint, constraints_in, malformed
+from .protocol import Raw, constraint, malformed_cases, split_constraints
 
 Body = dict[str, Any]
 
@@ -31,7 +31,7 @@ def range_key(name: str) -> Body:
     return {"AttributeName": name, "KeyType": "RANGE"}
 
 
-def defined(*names: str) -> list[Body]:
+def attribute_definitions(*names: str) -> list[Body]:
     return [{"AttributeName": name, "AttributeType": "S"} for name in names]
 
 
@@ -48,10 +48,10 @@ def global_(name: str = "global", *keys: Body, **projection: Any) -> Body:
 
 
 def table(**members: Any) -> Body:
-    """A table that would be created, with some members put in another's place; `None` leaves a member out."""
+    """Return a valid CreateTable request with some members replaced; `None` leaves a member out."""
     body = {
         "TableName": unique_name(),
-        "AttributeDefinitions": defined("pk"),
+        "AttributeDefinitions": attribute_definitions("pk"),
         "KeySchema": [hash_key("pk")],
         "BillingMode": "PAY_PER_REQUEST",
     }
@@ -60,14 +60,17 @@ def table(**members: Any) -> Body:
 
 def range_table(**members: Any) -> Body:
     keys = {
-        "AttributeDefinitions": defined("pk", "sk", "other"),
+        "AttributeDefinitions": attribute_definitions("pk", "sk", "other"),
         "KeySchema": [hash_key("pk"), range_key("sk")],
     }
     return table(**(keys | members))
 
 
 def with_global(*indexes: Body, **members: Any) -> Body:
-    keys = {"AttributeDefinitions": defined("pk", "other"), "GlobalSecondaryIndexes": list(indexes)}
+    keys = {
+        "AttributeDefinitions": attribute_definitions("pk", "other"),
+        "GlobalSecondaryIndexes": list(indexes),
+    }
     return table(**(keys | members))
 
 
@@ -81,14 +84,14 @@ LONG = [
 ]
 
 
-def nested(path: str, value: Any) -> Any:
-    """`{"A": [{"B": value}]}` for the path `A.0.B`."""
+def nest(path: str, value: Any) -> Any:
+    """Return `{"A": [{"B": value}]}` for the path `A.0.B`."""
     for part in reversed(path.split(".")):
         value = [value] if part == "0" else {part: value}
     return value
 
 
-def member_of_list(shape: str) -> list[tuple[Any, str]]:
+def list_cases(shape: str) -> list[tuple[Any, str]]:
     return [
         ("a", "Unexpected value type in payload"),
         (23, "Unexpected value type in payload"),
@@ -96,7 +99,7 @@ def member_of_list(shape: str) -> list[tuple[Any, str]]:
     ]
 
 
-def structure(shape: str) -> list[tuple[Any, str]]:
+def structure_cases(shape: str) -> list[tuple[Any, str]]:
     return [
         ("a", "Unexpected field type"),
         (True, "Unexpected field type"),
@@ -125,30 +128,30 @@ PLAIN = {
     "StreamSpecification.StreamViewType": "string",
 }
 OWN: list[tuple[str, list[tuple[Any, str]]]] = [
-    ("AttributeDefinitions.0", member_of_list("AttributeDefinition")),
-    ("KeySchema.0", member_of_list("KeySchemaElement")),
-    ("ProvisionedThroughput", structure("ProvisionedThroughput")),
+    ("AttributeDefinitions.0", list_cases("AttributeDefinition")),
+    ("KeySchema.0", list_cases("KeySchemaElement")),
+    ("ProvisionedThroughput", structure_cases("ProvisionedThroughput")),
     ("ProvisionedThroughput.ReadCapacityUnits", LONG),
     ("ProvisionedThroughput.WriteCapacityUnits", LONG),
-    ("LocalSecondaryIndexes.0", member_of_list("LocalSecondaryIndex")),
-    ("LocalSecondaryIndexes.0.Projection", structure("Projection")),
-    ("GlobalSecondaryIndexes.0", member_of_list("GlobalSecondaryIndex")),
-    ("GlobalSecondaryIndexes.0.ProvisionedThroughput", structure("ProvisionedThroughput")),
-    ("StreamSpecification", structure("StreamSpecification")),
+    ("LocalSecondaryIndexes.0", list_cases("LocalSecondaryIndex")),
+    ("LocalSecondaryIndexes.0.Projection", structure_cases("Projection")),
+    ("GlobalSecondaryIndexes.0", list_cases("GlobalSecondaryIndex")),
+    ("GlobalSecondaryIndexes.0.ProvisionedThroughput", structure_cases("ProvisionedThroughput")),
+    ("StreamSpecification", structure_cases("StreamSpecification")),
 ]
 OWN_CASES = [
-    pytest.param(nested(path, value), text, id=f"{path}={value!r}")
+    pytest.param(nest(path, value), text, id=f"{path}={value!r}")
     for path, wrong in OWN
     for value, text in wrong
 ]
 
 
-@pytest.mark.parametrize(("body", "text"), malformed(PLAIN) + OWN_CASES)
+@pytest.mark.parametrize(("body", "text"), malformed_cases(PLAIN) + OWN_CASES)
 def test_json_of_another_type_is_refused_before_anything_else(raw: Raw, body: Body, text: str) -> None:
     assert raw.refusal("CreateTable", body) == ("SerializationException", text)
 
 
-def test_members_of_a_later_service_are_passed_over(raw: Raw, dynamodb: Any) -> None:
+def test_ignores_unknown_members(raw: Raw, dynamodb: Any) -> None:
     body = table(SomethingNew={"a": [1]})
     raw.answer("CreateTable", body)
     dynamodb.delete_table(TableName=body["TableName"])
@@ -167,14 +170,14 @@ def one(value: str, path: str, rule: str) -> str:
 
 @pytest.mark.parametrize("name", ["", "a", "ab", "a" * 256], ids=["empty", "one", "two", "256"])
 def test_a_table_name_has_3_to_255_characters(raw: Raw, name: str) -> None:
-    # Until about 2024 AWS answered here, too, as it does for the other operations on tables.
+    # Until about 2024 AWS answered as it does for the other operations on tables.
     bound = "less than or equal to 255" if len(name) > 3 else "greater than or equal to 3"
     text = one(f"'{name}'", "tableName", f"have length {bound}")
     assert raw.refusal("CreateTable", table(TableName=name)) == ("ValidationException", text)
     assert raw.refusal("CreateTable", {"TableName": name, "KeySchema": []}) == ("ValidationException", text)
 
 
-def test_a_missing_table_name_is_told_first(raw: Raw) -> None:
+def test_reports_a_missing_table_name_first(raw: Raw) -> None:
     text = "The parameter 'TableName' is required but was not present in the request"
     assert raw.refusal("CreateTable", {"KeySchema": []}) == ("ValidationException", text)
 
@@ -301,22 +304,22 @@ CONSTRAINTS: list[tuple[str, Body, list[str]]] = [
 @pytest.mark.parametrize(
     ("body", "parts"), [case[1:] for case in CONSTRAINTS], ids=[case[0] for case in CONSTRAINTS]
 )
-def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, parts: list[str]) -> None:
+def test_reports_all_violated_constraints_together(raw: Raw, body: Body, parts: list[str]) -> None:
     code, text = raw.refusal("CreateTable", body)
-    assert (code, constraints_in(text)) == ("ValidationException", set(parts))
+    assert (code, split_constraints(text)) == ("ValidationException", set(parts))
 
 
-def test_no_more_than_ten_constraints_are_told(raw: Raw) -> None:
+def test_reports_at_most_ten_constraints(raw: Raw) -> None:
     _, text = raw.refusal("CreateTable", range_table(LocalSecondaryIndexes=[{}] * 9))
-    assert len(constraints_in(text)) == 10
+    assert len(split_constraints(text)) == 10
 
 
 def test_a_key_has_at_most_two_elements(raw: Raw) -> None:
     keys = [hash_key("pk"), range_key("sk"), range_key("more")]
     code, text = raw.refusal(
-        "CreateTable", table(AttributeDefinitions=defined("pk", "sk", "more"), KeySchema=keys)
+        "CreateTable", table(AttributeDefinitions=attribute_definitions("pk", "sk", "more"), KeySchema=keys)
     )
-    # Some of AWS's hosts show the elements so, others by Java's name of the object.
+    # Some of AWS's hosts show the elements like this, others by Java's name of the object.
     tail = r"at 'keySchema' failed to satisfy constraint: Member must have length less than or equal to 2"
     element = r"KeySchemaElement(\(attributeName=\w+, keyType=(HASH|RANGE)\)|@[0-9a-f]+)"
     assert code == "ValidationException"
@@ -325,7 +328,7 @@ def test_a_key_has_at_most_two_elements(raw: Raw) -> None:
     )
 
 
-def test_faults_of_global_indexes_are_told_before_those_of_local_ones(raw: Raw) -> None:
+def test_reports_global_index_errors_before_local_ones(raw: Raw) -> None:
     members = {"LocalSecondaryIndexes": [local("aa")], "GlobalSecondaryIndexes": [global_("zz")]}
     _, text = raw.refusal("CreateTable", range_table(**members))
     too_short = "have length greater than or equal to 3"
@@ -349,7 +352,7 @@ NOT_HASH = "Invalid KeySchema: The first KeySchemaElement is not a HASH key type
 NOT_RANGE = "Invalid KeySchema: The second KeySchemaElement is not a RANGE key type"
 COUNT_DIFFERS = (
     INVALID
-    + "Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions"
+    + "Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions"  # noqa: E501
 )
 
 REFUSALS: list[tuple[str, Body, str]] = [
@@ -357,7 +360,7 @@ REFUSALS: list[tuple[str, Body, str]] = [
         "throughput with PAY_PER_REQUEST",
         table(ProvisionedThroughput=UNITS),
         INVALID
-        + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST",
+        + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST",  # noqa: E501
     ),
     ("no throughput with PROVISIONED", table(BillingMode="PROVISIONED"), MISSING_UNITS),
     ("no throughput and no billing mode", table(BillingMode=None), MISSING_UNITS),
@@ -387,38 +390,50 @@ REFUSALS: list[tuple[str, Body, str]] = [
     ),
     (
         "a key without a definition",
-        table(AttributeDefinitions=defined("other")),
+        table(AttributeDefinitions=attribute_definitions("other")),
         UNDEFINED + "Keys: [pk], AttributeDefinitions: [other]",
     ),
     (
         "the same attribute twice in the key",
-        table(AttributeDefinitions=defined("pk", "sk"), KeySchema=[hash_key("pk"), range_key("pk")]),
+        table(
+            AttributeDefinitions=attribute_definitions("pk", "sk"),
+            KeySchema=[hash_key("pk"), range_key("pk")],
+        ),
         SAME_NAME,
     ),
     (
         "the range key first",
-        table(AttributeDefinitions=defined("pk", "sk"), KeySchema=[range_key("pk"), hash_key("sk")]),
+        table(
+            AttributeDefinitions=attribute_definitions("pk", "sk"),
+            KeySchema=[range_key("pk"), hash_key("sk")],
+        ),
         NOT_HASH,
     ),
     ("only a range key", table(KeySchema=[range_key("pk")]), NOT_HASH),
     (
         "two hash keys",
-        table(AttributeDefinitions=defined("pk", "sk"), KeySchema=[hash_key("pk"), hash_key("sk")]),
+        table(
+            AttributeDefinitions=attribute_definitions("pk", "sk"), KeySchema=[hash_key("pk"), hash_key("sk")]
+        ),
         NOT_RANGE,
     ),
-    ("an unused definition", table(AttributeDefinitions=defined("pk", "other")), COUNT_DIFFERS),
-    ("two unused definitions", table(AttributeDefinitions=defined("pk", "other", "more")), COUNT_DIFFERS),
+    ("an unused definition", table(AttributeDefinitions=attribute_definitions("pk", "other")), COUNT_DIFFERS),
+    (
+        "two unused definitions",
+        table(AttributeDefinitions=attribute_definitions("pk", "other", "more")),
+        COUNT_DIFFERS,
+    ),
     ("no local index", table(LocalSecondaryIndexes=[]), INVALID + "List of LocalSecondaryIndexes is empty"),
     (
         "a local index without a range key in the table",
-        table(AttributeDefinitions=defined("pk", "other"), LocalSecondaryIndexes=[local()]),
+        table(AttributeDefinitions=attribute_definitions("pk", "other"), LocalSecondaryIndexes=[local()]),
         INVALID
-        + "Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex",
+        + "Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex",  # noqa: E501
     ),
     (
         "a local index on an undefined attribute",
         range_table(
-            AttributeDefinitions=defined("pk", "sk"),
+            AttributeDefinitions=attribute_definitions("pk", "sk"),
             LocalSecondaryIndexes=[local("local", hash_key("pk"), range_key("other"))],
         ),
         UNDEFINED + "Keys: [pk, other], AttributeDefinitions: [pk, sk]",
@@ -510,7 +525,7 @@ REFUSALS: list[tuple[str, Body, str]] = [
         "throughput of an index with PAY_PER_REQUEST",
         with_global(global_() | {"ProvisionedThroughput": UNITS}),
         INVALID
-        + "ProvisionedThroughput should not be specified for index: global when BillingMode is PAY_PER_REQUEST",
+        + "ProvisionedThroughput should not be specified for index: global when BillingMode is PAY_PER_REQUEST",  # noqa: E501
     ),
     (
         "no throughput of an index with PROVISIONED",
@@ -534,7 +549,7 @@ REFUSALS: list[tuple[str, Body, str]] = [
     ),
     (
         "a definition no key of a table with an index uses",
-        with_global(global_(), AttributeDefinitions=defined("pk", "other", "unused")),
+        with_global(global_(), AttributeDefinitions=attribute_definitions("pk", "other", "unused")),
         INVALID
         + "Some AttributeDefinitions are not used. "
         + "AttributeDefinitions: [pk, other, unused], keys used: [pk, other]",
@@ -555,15 +570,15 @@ REFUSALS: list[tuple[str, Body, str]] = [
 @pytest.mark.parametrize(
     ("body", "text"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS]
 )
-def test_a_table_that_cannot_be_is_refused(raw: Raw, body: Body, text: str) -> None:
-    # DynamoDB Local has texts of its own for nearly all of these; dynalite lacks the checks of what an index
-    # includes, of an index's missing throughput, of unused definitions beside an index, and of streams.
+def test_rejects_an_invalid_table(raw: Raw, body: Body, text: str) -> None:
+    # DynamoDB Local has texts of its own for nearly all of these; dynalite does not check the included
+    # attributes and missing throughput of an index, unused definitions next to an index, and streams.
     code, refused = raw.refusal("CreateTable", body)
-    assert (code, in_any_order(refused)) == ("ValidationException", in_any_order(text))
+    assert (code, sort_keys_in_text(refused)) == ("ValidationException", sort_keys_in_text(text))
 
 
-def in_any_order(text: str | None) -> str:
-    """The names in `Keys: [pk, sk]` come in no order that could be told from outside."""
+def sort_keys_in_text(text: str | None) -> str:
+    """Sort the names in `Keys: [pk, sk]`, whose order is arbitrary."""
     return re.sub(r"\[([^]]*)]", lambda names: str(sorted(names[1].split(", "))), str(text))
 
 
@@ -585,7 +600,7 @@ def test_indexes_together_include_at_most_100_attributes(raw: Raw) -> None:
 
 @pytest.mark.parametrize("name", ["", LONG_NAME], ids=["empty", "256 characters"])
 def test_the_name_of_a_key_has_1_to_255_characters(raw: Raw, name: str) -> None:
-    body = table(AttributeDefinitions=defined(name), KeySchema=[hash_key(name)])
+    body = table(AttributeDefinitions=attribute_definitions(name), KeySchema=[hash_key(name)])
     code, text = raw.refusal("CreateTable", body)
     bound = "less than or equal to 255" if name else "greater than or equal to 1"
     assert code == "ValidationException"
@@ -609,13 +624,13 @@ def test_an_unknown_stream_view_is_refused(raw: Raw) -> None:
     assert "Value 'ALL' at 'streamSpecification.streamViewType' failed to satisfy constraint: " in str(text)
 
 
-def test_a_table_that_exists_is_not_made_again(raw: Raw, hash_table: str) -> None:
+def test_rejects_an_existing_table(raw: Raw, hash_table: str) -> None:
     refusal = raw.refusal("CreateTable", table(TableName=hash_table))
     assert refusal == ("ResourceInUseException", f"Table already exists: {hash_table}")
 
 
-def test_a_refused_table_is_not_there(raw: Raw) -> None:
-    body = table(AttributeDefinitions=defined("pk", "other"))
+def test_refused_table_is_not_created(raw: Raw) -> None:
+    body = table(AttributeDefinitions=attribute_definitions("pk", "other"))
     raw.refusal("CreateTable", body)
     assert raw.refusal("DescribeTable", {"TableName": body["TableName"]})[0] == "ResourceNotFoundException"
 
@@ -623,7 +638,7 @@ def test_a_refused_table_is_not_there(raw: Raw) -> None:
 # Behaviour
 
 
-def created(raw: Raw, dynamodb: Any, body: Body) -> Body:
+def create_and_delete(raw: Raw, dynamodb: Any, body: Body) -> Body:
     description: Body = raw.answer("CreateTable", body)["TableDescription"]
     dynamodb.get_waiter("table_exists").wait(TableName=body["TableName"], WaiterConfig={"Delay": 1})
     dynamodb.delete_table(TableName=body["TableName"])
@@ -632,7 +647,7 @@ def created(raw: Raw, dynamodb: Any, body: Body) -> Body:
 
 def test_the_answer_describes_the_new_table(raw: Raw, dynamodb: Any) -> None:
     body = table()
-    description = created(raw, dynamodb, body)
+    description = create_and_delete(raw, dynamodb, body)
     name = body["TableName"]
     assert description["TableName"] == name
     assert description["TableStatus"] in ("CREATING", "ACTIVE")
@@ -645,7 +660,7 @@ def test_the_answer_describes_the_new_table(raw: Raw, dynamodb: Any) -> None:
 
 
 def test_a_table_paid_per_request_has_no_throughput(raw: Raw, dynamodb: Any) -> None:
-    description = created(raw, dynamodb, table())
+    description = create_and_delete(raw, dynamodb, table())
     throughput = description["ProvisionedThroughput"]
     assert {
         "ReadCapacityUnits": 0,
@@ -656,18 +671,18 @@ def test_a_table_paid_per_request_has_no_throughput(raw: Raw, dynamodb: Any) -> 
 
 
 def test_a_provisioned_table_has_no_billing_summary(raw: Raw, dynamodb: Any) -> None:
-    # moto writes one all the same.
-    description = created(raw, dynamodb, table(BillingMode=None, ProvisionedThroughput=UNITS))
+    # moto writes one anyway.
+    description = create_and_delete(raw, dynamodb, table(BillingMode=None, ProvisionedThroughput=UNITS))
     assert UNITS.items() <= description["ProvisionedThroughput"].items()
     assert "BillingModeSummary" not in description
 
 
-def test_indexes_are_described_with_names_of_their_own(raw: Raw, dynamodb: Any) -> None:
+def test_describes_indexes_with_their_own_arns(raw: Raw, dynamodb: Any) -> None:
     body = range_table(
         LocalSecondaryIndexes=[local("mine")],
         GlobalSecondaryIndexes=[global_("ours", ProjectionType="INCLUDE", NonKeyAttributes=["a", "b"])],
     )
-    description = created(raw, dynamodb, body)
+    description = create_and_delete(raw, dynamodb, body)
     (mine,), (ours,) = description["LocalSecondaryIndexes"], description["GlobalSecondaryIndexes"]
     assert mine["IndexArn"] == f"{description['TableArn']}/index/mine"
     assert ours["IndexArn"] == f"{description['TableArn']}/index/ours"
@@ -679,22 +694,22 @@ def test_indexes_are_described_with_names_of_their_own(raw: Raw, dynamodb: Any) 
     assert ours["Projection"]["NonKeyAttributes"] == ["a", "b"]
 
 
-def test_a_stream_asked_for_has_a_label_and_an_arn(raw: Raw, dynamodb: Any) -> None:
+def test_requested_stream_has_a_label_and_an_arn(raw: Raw, dynamodb: Any) -> None:
     wanted = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
-    description = created(raw, dynamodb, table(StreamSpecification=wanted))
+    description = create_and_delete(raw, dynamodb, table(StreamSpecification=wanted))
     assert description["StreamSpecification"] == wanted
     label = description["LatestStreamLabel"]
     assert description["LatestStreamArn"] == f"{description['TableArn']}/stream/{label}"
 
 
 def test_a_stream_that_is_off_is_not_described(raw: Raw, dynamodb: Any) -> None:
-    description = created(raw, dynamodb, table(StreamSpecification={"StreamEnabled": False}))
+    description = create_and_delete(raw, dynamodb, table(StreamSpecification={"StreamEnabled": False}))
     assert "LatestStreamArn" not in description
 
 
 def test_class_and_protection_are_kept(raw: Raw, dynamodb: Any) -> None:
     body = table(TableClass="STANDARD_INFREQUENT_ACCESS", DeletionProtectionEnabled=False)
-    description = created(raw, dynamodb, body)
+    description = create_and_delete(raw, dynamodb, body)
     assert description["TableClassSummary"]["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
     assert description["DeletionProtectionEnabled"] is False
 

@@ -1,4 +1,4 @@
-"""DeleteItem: what its members may look like, what it refuses and in which order, and what it does."""
+"""DeleteItem: its shape, its refusals in order, and its effects."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 MISMATCH = "The provided key element does not match the schema"
@@ -28,7 +28,7 @@ KEY = {"pk": {"S": "a"}}
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TableName": "string",
             "Key": "map of values",
@@ -80,10 +80,10 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("DeleteItem", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
-# Validation, before the table is looked at: the table `abc` does not exist
+# Validation, before the table is looked up: the table `abc` does not exist
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,8 @@ def test_constraints_of_members_are_reported_together(
             ),
             "values without an expression": (
                 {"ExpressionAttributeValues": {}},
-                "ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null",
+                "ExpressionAttributeValues can only be specified when using expressions: ConditionExpression "
+                "is null",
             ),
             "a key value without a type": (
                 {"Key": {"a": {}}, "ConditionExpression": ""},
@@ -114,16 +115,18 @@ def test_constraints_of_members_are_reported_together(
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+def test_rejects_an_invalid_request_before_looking_up_the_table(
     raw: Raw, more: dict[str, Any], text: str
 ) -> None:
     body = {"TableName": "abc", "Key": {}} | more
     assert raw.refusal("DeleteItem", body) == ("ValidationException", text)
 
 
-# dynalite does not look at ReturnValues here; AWS refuses what DeleteItem cannot return.
+# dynalite ignores ReturnValues here; AWS refuses values that DeleteItem cannot return.
 @pytest.mark.parametrize("value", ["ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"])
-def test_only_all_old_and_none_may_be_returned(raw: Raw, shared_hash_table: str, value: str) -> None:
+def test_rejects_return_values_other_than_all_old_and_none(
+    raw: Raw, shared_hash_table: str, value: str
+) -> None:
     body = {"TableName": shared_hash_table, "Key": KEY, "ReturnValues": value}
     assert raw.refusal("DeleteItem", body) == (
         "ValidationException",
@@ -131,7 +134,7 @@ def test_only_all_old_and_none_may_be_returned(raw: Raw, shared_hash_table: str,
     )
 
 
-def test_a_table_that_is_not_there_is_reported_before_the_key_is_compared_with_it(raw: Raw) -> None:
+def test_reports_a_missing_table_before_checking_the_key(raw: Raw) -> None:
     body = {"TableName": "no_such_table", "Key": {}}
     assert raw.refusal("DeleteItem", body) == ("ResourceNotFoundException", "Requested resource not found")
 
@@ -150,7 +153,8 @@ def test_a_table_that_is_not_there_is_reported_before_the_key_is_compared_with_i
             "null for a string": ({"pk": {"NULL": True}}, MISMATCH),
             "an empty key value": (
                 {"pk": {"S": ""}},
-                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
+                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "
+                "contain "
                 "an empty string value. Key: pk",
             ),
             "a key too long": (
@@ -177,7 +181,7 @@ def test_a_delete_removes_the_item_and_answers_an_empty_object(raw: Raw, hash_ta
     assert raw.item(hash_table, KEY) is None
 
 
-def test_deleting_what_is_not_there_succeeds(raw: Raw, hash_table: str) -> None:
+def test_deleting_a_missing_item_succeeds(raw: Raw, hash_table: str) -> None:
     body = {"TableName": hash_table, "Key": KEY, "ReturnValues": "ALL_OLD"}
     assert raw.answer("DeleteItem", body) == {}
 
@@ -220,7 +224,7 @@ def test_a_conditional_delete_removes_only_when_the_condition_holds(
     assert raw.item(hash_table, KEY) == (None if holds else old)
 
 
-def test_a_condition_on_an_absent_item_is_judged_on_no_attributes(raw: Raw, hash_table: str) -> None:
+def test_condition_on_an_absent_item_sees_no_attributes(raw: Raw, hash_table: str) -> None:
     body = {"TableName": hash_table, "Key": KEY, "ConditionExpression": "attribute_exists(pk)"}
     refusal = ("ConditionalCheckFailedException", "The conditional request failed")
     assert raw.refusal("DeleteItem", body) == refusal
@@ -229,7 +233,7 @@ def test_a_condition_on_an_absent_item_is_judged_on_no_attributes(raw: Raw, hash
 
 # dynalite does not know ReturnValuesOnConditionCheckFailure.
 @pytest.mark.parametrize(("wanted", "returned"), [("ALL_OLD", True), ("NONE", False)])
-def test_a_failed_condition_gives_the_item_when_asked(
+def test_failed_condition_returns_the_item_on_request(
     raw: Raw, hash_table: str, wanted: str, returned: bool
 ) -> None:
     old = KEY | {"v": {"N": "1"}}

@@ -1,4 +1,4 @@
-"""DeleteTable: gone with its items and indexes, unless protected."""
+"""DeleteTable: removes a table with its items and indexes, unless protected."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, unique_name
-from .protocol import Raw, malformed
+from .protocol import Raw, malformed_cases
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
 CONSTRAINT = (
     "1 validation error detected: Value '{}' at 'tableName' failed to satisfy constraint: Member must "
 )
-PROTECTED = "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first."
+PROTECTED = "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first."  # noqa: E501
 
 
 # Shape
 
 
-@pytest.mark.parametrize(("body", "text"), malformed({"TableName": "string"}))
-def test_a_name_that_is_no_string_is_refused(raw: Raw, body: dict[str, Any], text: str) -> None:
+@pytest.mark.parametrize(("body", "text"), malformed_cases({"TableName": "string"}))
+def test_rejects_a_name_that_is_not_a_string(raw: Raw, body: dict[str, Any], text: str) -> None:
     assert raw.refusal("DeleteTable", body) == ("SerializationException", text)
 
 
-def test_a_name_must_be_given(raw: Raw) -> None:
+def test_requires_a_name(raw: Raw) -> None:
     text = "The parameter 'TableName' is required but was not present in the request"
     assert raw.refusal("DeleteTable", {}) == ("ValidationException", text)
 
@@ -35,7 +35,7 @@ def test_a_name_has_at_least_3_characters(raw: Raw) -> None:
     assert text in (SHORT_NAME, CONSTRAINT.format("ab") + "have length greater than or equal to 3")
 
 
-def test_a_name_has_letters_digits_and_three_signs(raw: Raw) -> None:
+def test_name_allows_letters_digits_and_three_symbols(raw: Raw) -> None:
     text = CONSTRAINT.format("abc;") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
     assert raw.refusal("DeleteTable", {"TableName": "abc;"}) == ("ValidationException", text)
 
@@ -43,13 +43,13 @@ def test_a_name_has_letters_digits_and_three_signs(raw: Raw) -> None:
 # Validation
 
 
-def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
+def test_names_a_missing_table(raw: Raw) -> None:
     name = unique_name()
     text = f"Requested resource not found: Table: {name} not found"
     assert raw.refusal("DeleteTable", {"TableName": name}) == ("ResourceNotFoundException", text)
 
 
-def test_a_protected_table_stays(raw: Raw, dynamodb: Any, make_table: MakeTable) -> None:
+def test_protected_table_is_not_deleted(raw: Raw, dynamodb: Any, make_table: MakeTable) -> None:
     # The emulators do not protect; moto has an exception of its own for it.
     name = make_table("pk:S", DeletionProtectionEnabled=True)
     dynamodb.put_item(TableName=name, Item={"pk": {"S": "a"}})
@@ -63,14 +63,14 @@ def test_a_protected_table_stays(raw: Raw, dynamodb: Any, make_table: MakeTable)
 # Behaviour
 
 
-def gone(dynamodb: Any, name: str) -> dict[str, Any]:
+def delete_and_wait(dynamodb: Any, name: str) -> dict[str, Any]:
     description: dict[str, Any] = dynamodb.delete_table(TableName=name)["TableDescription"]
     dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
     return description
 
 
-def test_the_answer_describes_the_table_as_it_goes(dynamodb: Any, make_table: MakeTable) -> None:
-    description = gone(dynamodb, make_table("pk:S"))
+def test_answer_describes_the_deleting_table(dynamodb: Any, make_table: MakeTable) -> None:
+    description = delete_and_wait(dynamodb, make_table("pk:S"))
     # DynamoDB Local says ACTIVE: it is done before it answers.
     assert description["TableStatus"] == "DELETING"
     assert description["TableArn"].endswith(description["TableName"])
@@ -78,20 +78,20 @@ def test_the_answer_describes_the_table_as_it_goes(dynamodb: Any, make_table: Ma
     assert description["ItemCount"] >= 0
 
 
-def test_a_deleted_table_answers_nothing_more(raw: Raw, dynamodb: Any, make_table: MakeTable) -> None:
+def test_deleted_table_is_not_found(raw: Raw, dynamodb: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S")
-    gone(dynamodb, name)
+    delete_and_wait(dynamodb, name)
     key = {"TableName": name, "Key": {"pk": {"S": "a"}}}
     assert raw.refusal("DescribeTable", {"TableName": name})[0] == "ResourceNotFoundException"
     assert raw.refusal("GetItem", key) == ("ResourceNotFoundException", "Requested resource not found")
     assert raw.refusal("DeleteTable", {"TableName": name})[0] == "ResourceNotFoundException"
 
 
-def test_a_table_of_the_same_name_begins_empty(dynamodb: Any, make_table: MakeTable) -> None:
+def test_recreated_table_is_empty(dynamodb: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S")
     first_id = dynamodb.describe_table(TableName=name)["Table"].get("TableId", "first")
     dynamodb.put_item(TableName=name, Item={"pk": {"S": "a"}})
-    gone(dynamodb, name)
+    delete_and_wait(dynamodb, name)
     make_table("pk:S", TableName=name)
     assert dynamodb.scan(TableName=name)["Count"] == 0
     assert dynamodb.describe_table(TableName=name)["Table"].get("TableId") != first_id
@@ -101,5 +101,5 @@ def test_another_table_keeps_its_items(dynamodb: Any, make_table: MakeTable) -> 
     kept, dropped = make_table("pk:S"), make_table("pk:S")
     for name in (kept, dropped):
         dynamodb.put_item(TableName=name, Item={"pk": {"S": "a"}})
-    gone(dynamodb, dropped)
+    delete_and_wait(dynamodb, dropped)
     assert dynamodb.scan(TableName=kept)["Count"] == 1

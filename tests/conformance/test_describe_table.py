@@ -1,4 +1,4 @@
-"""DescribeTable: everything a table says about itself, and the words for one that is not there."""
+"""DescribeTable: the description of a table, and the error for a missing one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, index, unique_name
-from .protocol import Raw, malformed
+from .protocol import Raw, malformed_cases
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
 CONSTRAINT = (
@@ -20,12 +20,12 @@ CONSTRAINT = (
 # Shape
 
 
-@pytest.mark.parametrize(("body", "text"), malformed({"TableName": "string"}))
-def test_a_name_that_is_no_string_is_refused(raw: Raw, body: dict[str, Any], text: str) -> None:
+@pytest.mark.parametrize(("body", "text"), malformed_cases({"TableName": "string"}))
+def test_rejects_a_name_that_is_not_a_string(raw: Raw, body: dict[str, Any], text: str) -> None:
     assert raw.refusal("DescribeTable", body) == ("SerializationException", text)
 
 
-def test_a_name_must_be_given(raw: Raw) -> None:
+def test_requires_a_name(raw: Raw) -> None:
     text = "The parameter 'TableName' is required but was not present in the request"
     assert raw.refusal("DescribeTable", {}) == ("ValidationException", text)
 
@@ -41,7 +41,7 @@ def test_a_name_has_3_to_255_characters(raw: Raw, name: str) -> None:
     assert text in (SHORT_NAME, CONSTRAINT.format(name) + bound)
 
 
-def test_a_name_has_letters_digits_and_three_signs(raw: Raw) -> None:
+def test_name_allows_letters_digits_and_three_symbols(raw: Raw) -> None:
     text = CONSTRAINT.format("abc;") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
     assert raw.refusal("DescribeTable", {"TableName": "abc;"}) == ("ValidationException", text)
 
@@ -49,7 +49,7 @@ def test_a_name_has_letters_digits_and_three_signs(raw: Raw) -> None:
 # Validation
 
 
-def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
+def test_names_a_missing_table(raw: Raw) -> None:
     name = unique_name()
     text = f"Requested resource not found: Table: {name} not found"
     assert raw.refusal("DescribeTable", {"TableName": name}) == ("ResourceNotFoundException", text)
@@ -58,13 +58,13 @@ def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
 # Behaviour
 
 
-def described(raw: Raw, name: str) -> dict[str, Any]:
+def describe(raw: Raw, name: str) -> dict[str, Any]:
     table: dict[str, Any] = raw.answer("DescribeTable", {"TableName": name})["Table"]
     return table
 
 
-def test_the_keys_are_told_as_they_were_given(raw: Raw, make_table: MakeTable) -> None:
-    table = described(raw, make_table("pk:B", "sk:N"))
+def test_returns_the_key_schema_as_created(raw: Raw, make_table: MakeTable) -> None:
+    table = describe(raw, make_table("pk:B", "sk:N"))
     assert table["KeySchema"] == [
         {"AttributeName": "pk", "KeyType": "HASH"},
         {"AttributeName": "sk", "KeyType": "RANGE"},
@@ -76,28 +76,28 @@ def test_the_keys_are_told_as_they_were_given(raw: Raw, make_table: MakeTable) -
 
 
 def test_a_table_has_an_arn_and_an_id(raw: Raw, hash_table: str) -> None:
-    table = described(raw, hash_table)
+    table = describe(raw, hash_table)
     assert re.fullmatch(rf"arn:aws:dynamodb:[\w-]+:\d{{12}}:table/{hash_table}", table["TableArn"])
     # dynalite's ids lack four digits, DynamoDB Local of 2020 and moto have none.
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", table["TableId"])
 
 
 def test_two_tables_have_two_ids(raw: Raw, make_table: MakeTable) -> None:
-    first, second = (described(raw, make_table("pk:S")) for _ in range(2))
+    first, second = (describe(raw, make_table("pk:S")) for _ in range(2))
     assert first["TableId"] != second["TableId"]
 
 
-def test_the_time_of_creation_is_told_in_seconds_and_does_not_move(raw: Raw, make_table: MakeTable) -> None:
+def test_creation_time_is_in_seconds_and_does_not_change(raw: Raw, make_table: MakeTable) -> None:
     before = time.time()
     name = make_table("pk:S")
-    created = described(raw, name)["CreationDateTime"]
+    created = describe(raw, name)["CreationDateTime"]
     assert before - 2 < created < time.time() + 2
-    assert described(raw, name)["CreationDateTime"] == created
+    assert describe(raw, name)["CreationDateTime"] == created
 
 
-def test_a_table_paid_per_request_says_since_when(raw: Raw, make_table: MakeTable) -> None:
+def test_on_demand_table_says_since_when(raw: Raw, make_table: MakeTable) -> None:
     # moto leaves the time out.
-    table = described(raw, make_table("pk:S", BillingMode="PAY_PER_REQUEST"))
+    table = describe(raw, make_table("pk:S", BillingMode="PAY_PER_REQUEST"))
     assert table["BillingModeSummary"] == {
         "BillingMode": "PAY_PER_REQUEST",
         "LastUpdateToPayPerRequestDateTime": table["CreationDateTime"],
@@ -105,33 +105,33 @@ def test_a_table_paid_per_request_says_since_when(raw: Raw, make_table: MakeTabl
 
 
 def test_a_table_paid_per_request_has_a_throughput_of_zero(raw: Raw, make_table: MakeTable) -> None:
-    throughput = described(raw, make_table("pk:S", BillingMode="PAY_PER_REQUEST"))["ProvisionedThroughput"]
+    throughput = describe(raw, make_table("pk:S", BillingMode="PAY_PER_REQUEST"))["ProvisionedThroughput"]
     assert throughput["ReadCapacityUnits"] == throughput["WriteCapacityUnits"] == 0
     assert throughput["NumberOfDecreasesToday"] == 0
 
 
-def test_a_provisioned_table_says_what_was_provisioned(raw: Raw, make_table: MakeTable) -> None:
+def test_provisioned_table_has_its_throughput(raw: Raw, make_table: MakeTable) -> None:
     units = {"ReadCapacityUnits": 3, "WriteCapacityUnits": 2}
     name = make_table("pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=units)
-    assert units.items() <= described(raw, name)["ProvisionedThroughput"].items()
+    assert units.items() <= describe(raw, name)["ProvisionedThroughput"].items()
 
 
 @pytest.mark.parametrize(
     "member",
     ["StreamSpecification", "LatestStreamArn", "RestoreSummary", "SSEDescription", "Replicas"],
 )
-def test_what_a_plain_table_does_not_have_is_left_out(raw: Raw, hash_table: str, member: str) -> None:
-    assert member not in described(raw, hash_table)
+def test_omits_members_that_a_plain_table_lacks(raw: Raw, hash_table: str, member: str) -> None:
+    assert member not in describe(raw, hash_table)
 
 
 @pytest.mark.parametrize("member", ["GlobalSecondaryIndexes", "LocalSecondaryIndexes"])
-def test_indexes_a_table_does_not_have_are_left_out(raw: Raw, hash_table: str, member: str) -> None:
+def test_omits_indexes_of_a_table_without_indexes(raw: Raw, hash_table: str, member: str) -> None:
     # moto lists none instead.
-    assert member not in described(raw, hash_table)
+    assert member not in describe(raw, hash_table)
 
 
-def test_deletion_protection_is_off_unless_asked_for(raw: Raw, hash_table: str) -> None:
-    assert described(raw, hash_table)["DeletionProtectionEnabled"] is False
+def test_deletion_protection_is_off_by_default(raw: Raw, hash_table: str) -> None:
+    assert describe(raw, hash_table)["DeletionProtectionEnabled"] is False
 
 
 def test_every_index_is_described(raw: Raw, make_table: MakeTable) -> None:
@@ -141,7 +141,7 @@ def test_every_index_is_described(raw: Raw, make_table: MakeTable) -> None:
         lsi=[index("mine", "pk:S", "size:N", projection="KEYS_ONLY")],
         gsi=[index("ours", "kind:S", "size:N", include=["a", "b"])],
     )
-    table = described(raw, name)
+    table = describe(raw, name)
     (mine,), (ours,) = table["LocalSecondaryIndexes"], table["GlobalSecondaryIndexes"]
     assert mine["KeySchema"][1] == {"AttributeName": "size", "KeyType": "RANGE"}
     assert mine["Projection"] == {"ProjectionType": "KEYS_ONLY"}
@@ -155,23 +155,23 @@ def test_every_index_is_described(raw: Raw, make_table: MakeTable) -> None:
         assert entry["IndexSizeBytes"] >= 0
 
 
-def test_the_count_of_items_is_there(raw: Raw, dynamodb: Any, hash_table: str) -> None:
-    """AWS counts anew every six hours, so only the members can be relied on."""
+def test_returns_an_item_count(raw: Raw, dynamodb: Any, hash_table: str) -> None:
+    """AWS updates the count every six hours, so only the members can be relied on."""
     dynamodb.put_item(TableName=hash_table, Item={"pk": {"S": "a"}})
-    table = described(raw, hash_table)
+    table = describe(raw, hash_table)
     assert table["ItemCount"] in (0, 1)
     assert table["TableSizeBytes"] >= 0
 
 
 def test_a_stream_is_described(raw: Raw, make_table: MakeTable) -> None:
     wanted = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
-    table = described(raw, make_table("pk:S", StreamSpecification=wanted))
+    table = describe(raw, make_table("pk:S", StreamSpecification=wanted))
     assert table["StreamSpecification"] == wanted
     assert table["LatestStreamArn"] == f"{table['TableArn']}/stream/{table['LatestStreamLabel']}"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}", table["LatestStreamLabel"])
 
 
-def test_the_arn_serves_as_the_name(dynamodb: Any, hash_table: str) -> None:
-    # Since 2024; the emulators take it for a name with colons and refuse it.
+def test_table_may_be_named_by_its_arn(dynamodb: Any, hash_table: str) -> None:
+    # Accepted since 2024; the emulators refuse it as a name with colons.
     arn = dynamodb.describe_table(TableName=hash_table)["Table"]["TableArn"]
     assert dynamodb.describe_table(TableName=arn)["Table"]["TableName"] == hash_table

@@ -1,4 +1,4 @@
-"""GetItem: what its members may look like, what it refuses and in which order, and what it answers."""
+"""GetItem: its shape, its refusals in order, and its answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 INVALID = "One or more parameter values were invalid: "
@@ -31,7 +31,7 @@ OVERLAP = (
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TableName": "string",
             "Key": "map of values",
@@ -74,10 +74,10 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("GetItem", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
-# Validation, before the table is looked at: the table `abc` does not exist
+# Validation, before the table is looked up: the table `abc` does not exist
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,8 @@ def test_constraints_of_members_are_reported_together(
             ),
             "a reserved word": (
                 {"ProjectionExpression": "a, Absolute"},
-                "Invalid ProjectionExpression: Attribute name is a reserved keyword; reserved keyword: Absolute",
+                "Invalid ProjectionExpression: Attribute name is a reserved keyword; reserved keyword: "
+                "Absolute",
             ),
             "a name not defined": (
                 {"ProjectionExpression": "#c, a", "ExpressionAttributeNames": {"#d": "d"}},
@@ -144,20 +145,21 @@ def test_constraints_of_members_are_reported_together(
             ),
             "one attribute as a map and a list": (
                 {"ProjectionExpression": "a.b, a[0]"},
-                "Invalid ProjectionExpression: Two document paths conflict with each other; must remove or rewrite "
+                "Invalid ProjectionExpression: Two document paths conflict with each other; must remove or "
+                "rewrite "
                 "one of these paths; path one: [a, b], path two: [a, [0]]",
             ),
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+def test_rejects_an_invalid_request_before_looking_up_the_table(
     raw: Raw, more: dict[str, Any], text: str
 ) -> None:
     body = {"TableName": "abc", "Key": {}} | more
     assert raw.refusal("GetItem", body) == ("ValidationException", text)
 
 
-def test_a_table_that_is_not_there_is_reported_before_the_key_is_compared_with_it(raw: Raw) -> None:
+def test_reports_a_missing_table_before_checking_the_key(raw: Raw) -> None:
     body = {"TableName": "no_such_table", "Key": {}}
     assert raw.refusal("GetItem", body) == ("ResourceNotFoundException", "Requested resource not found")
 
@@ -228,7 +230,7 @@ def test_a_projection_into_a_key_attribute_is_refused(
 
 
 @pytest.mark.parametrize("consistent", [True, False])
-def test_an_absent_item_is_an_empty_answer(raw: Raw, hash_table: str, consistent: bool) -> None:
+def test_absent_item_gives_an_empty_answer(raw: Raw, hash_table: str, consistent: bool) -> None:
     body = {"TableName": hash_table, "Key": {"pk": {"S": "a"}}, "ConsistentRead": consistent}
     assert raw.answer("GetItem", body) == {}
 

@@ -1,6 +1,6 @@
-"""Secondary indexes: what is in them, what may be asked of them, in which order they answer, page by page.
+"""Secondary indexes: their contents, allowed requests, order, and pages.
 
-How an index is added to a table that is in use is in `test_update_table.py`.
+Adding an index to a table in use is tested in `test_update_table.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ INVALID = "One or more parameter values were invalid: "
 
 @pytest.fixture(scope="module")
 def table(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Three local indexes on `weight`, three global ones on `kind` and `at`, one of each projection; one item."""
+    """Create a table with three local indexes on `weight`, three global ones on `kind` and `at`, one of each
+    projection, and one item.
+    """
     name = make_shared_table(
         "pk:S",
         "sk:S",
@@ -61,12 +63,12 @@ def items(raw: Raw, table: str, name: str, **request: Any) -> list[Body]:
     return found
 
 
-# What may be asked
+# Allowed requests
 
 
 @pytest.mark.parametrize("operation", ["Query", "Scan"])
 def test_a_global_index_has_no_consistent_reads(raw: Raw, table: str, operation: str) -> None:
-    # DynamoDB Local has its own words, dynalite lets a Scan pass.
+    # DynamoDB Local has its own text, dynalite accepts a Scan.
     body = (
         ask(table, "global_all") if operation == "Query" else {"TableName": table, "IndexName": "global_all"}
     )
@@ -80,8 +82,10 @@ def test_a_local_index_has_consistent_reads(raw: Raw, table: str) -> None:
 
 @pytest.mark.parametrize("operation", ["Query", "Scan"])
 @pytest.mark.parametrize("name", ["global_keys", "global_some"])
-def test_a_global_index_has_no_more_than_it_projects(raw: Raw, table: str, operation: str, name: str) -> None:
-    # DynamoDB Local answers with what there is.
+def test_global_index_rejects_all_attributes_unless_projected(
+    raw: Raw, table: str, operation: str, name: str
+) -> None:
+    # DynamoDB Local answers with the projected attributes.
     body = ask(table, name) if operation == "Query" else {"TableName": table, "IndexName": name}
     text = (
         INVALID
@@ -110,31 +114,31 @@ def test_a_global_index_has_no_more_than_it_projects(raw: Raw, table: str, opera
         }
     ),
 )
-def test_a_global_index_is_asked_only_for_what_it_has(
+def test_global_index_rejects_attributes_it_does_not_project(
     raw: Raw, table: str, request_: Body, text: str
 ) -> None:
-    # dynalite answers the first two with what there is, DynamoDB Local the first.
+    # dynalite answers the first two with the projected attributes, DynamoDB Local the first.
     body = ask(table, "global_some", **request_)
     if "at = " in request_.get("FilterExpression", ""):
         body |= {"FilterExpression": "#at = :key", "ExpressionAttributeNames": {"#at": "at"}}
     assert raw.refusal("Query", body) == ("ValidationException", text)
 
 
-def test_a_local_index_does_not_filter_by_what_it_does_not_project(raw: Raw, table: str) -> None:
+def test_local_index_rejects_filters_on_unprojected_attributes(raw: Raw, table: str) -> None:
     text = INVALID + "Secondary index local_some does not project one or more filter attributes: [b]"
     refusal = raw.refusal("Query", ask(table, "local_some", FilterExpression="b = :key"))
     assert refusal == ("ValidationException", text)
 
 
-def test_the_tables_own_keys_may_be_filtered_by_in_an_index(raw: Raw, table: str) -> None:
+def test_index_query_may_filter_by_table_keys(raw: Raw, table: str) -> None:
     found = items(raw, table, "global_keys", FilterExpression="pk = :p", values={":p": {"S": "p"}})
     assert len(found) == 1
 
 
-# What is in it
+# Contents
 
 
-def only(*names: str) -> Body:
+def pick(*names: str) -> Body:
     return {name: ITEM[name] for name in names}
 
 
@@ -142,14 +146,14 @@ def only(*names: str) -> Body:
     ("name", "expected"),
     [
         ("global_all", ITEM),
-        ("global_keys", only("pk", "sk", "kind", "at")),
-        ("global_some", only("pk", "sk", "kind", "at", "a")),
+        ("global_keys", pick("pk", "sk", "kind", "at")),
+        ("global_some", pick("pk", "sk", "kind", "at", "a")),
         ("local_all", ITEM),
-        ("local_keys", only("pk", "sk", "weight")),
-        ("local_some", only("pk", "sk", "weight", "a")),
+        ("local_keys", pick("pk", "sk", "weight")),
+        ("local_some", pick("pk", "sk", "weight", "a")),
     ],
 )
-def test_an_index_answers_with_what_it_projects(raw: Raw, table: str, name: str, expected: Body) -> None:
+def test_index_returns_its_projection(raw: Raw, table: str, name: str, expected: Body) -> None:
     assert items(raw, table, name) == [expected]
     assert items(raw, table, name, Select="ALL_PROJECTED_ATTRIBUTES") == [expected]
     scanned = raw.answer("Scan", {"TableName": table, "IndexName": name})
@@ -157,17 +161,17 @@ def test_an_index_answers_with_what_it_projects(raw: Raw, table: str, name: str,
 
 
 @pytest.mark.parametrize("name", ["global_all", "local_all", "local_keys", "local_some"])
-def test_all_attributes_are_had_where_they_can_be(raw: Raw, table: str, name: str) -> None:
+def test_returns_all_attributes_where_available(raw: Raw, table: str, name: str) -> None:
     assert items(raw, table, name, Select="ALL_ATTRIBUTES") == [ITEM]
 
 
 @pytest.mark.parametrize("name", ["local_keys", "local_some"])
-def test_a_local_index_fetches_what_it_does_not_project(raw: Raw, table: str, name: str) -> None:
-    # dynalite has only what is projected.
-    assert items(raw, table, name, ProjectionExpression="sk, a, b.c") == [only("sk", "a", "b")]
+def test_local_index_fetches_unprojected_attributes(raw: Raw, table: str, name: str) -> None:
+    # dynalite returns only projected attributes.
+    assert items(raw, table, name, ProjectionExpression="sk, a, b.c") == [pick("sk", "a", "b")]
 
 
-def test_a_count_needs_no_attributes(raw: Raw, table: str) -> None:
+def test_count_returns_no_attributes(raw: Raw, table: str) -> None:
     answer = raw.answer("Query", ask(table, "global_keys", Select="COUNT"))
     assert answer == {"Count": 1, "ScannedCount": 1}
 
@@ -187,11 +191,11 @@ def small(make_table: MakeTable) -> str:
     return make_table("pk:S", gsi=[index("global_some", "kind:S", include=["a"])])
 
 
-def written(raw: Raw, table: str, **attributes: str) -> None:
+def put_item(raw: Raw, table: str, **attributes: str) -> None:
     raw.put(table, {"pk": {"S": "p"}} | {name: {"S": value} for name, value in attributes.items()})
 
 
-def updated(raw: Raw, table: str, expression: str, **values: str) -> None:
+def update_item(raw: Raw, table: str, expression: str, **values: str) -> None:
     request: Body = {"TableName": table, "Key": {"pk": {"S": "p"}}, "UpdateExpression": expression}
     if values:
         request["ExpressionAttributeValues"] = {f":{name}": {"S": value} for name, value in values.items()}
@@ -199,45 +203,45 @@ def updated(raw: Raw, table: str, expression: str, **values: str) -> None:
 
 
 def test_an_item_moves_in_the_index_with_its_key(raw: Raw, small: str) -> None:
-    written(raw, small, kind="old")
-    updated(raw, small, "SET kind = :k", k="k")
+    put_item(raw, small, kind="old")
+    update_item(raw, small, "SET kind = :k", k="k")
     assert items(raw, small, "global_some", values={":key": {"S": "old"}}) == []
     assert items(raw, small, "global_some") == [{"pk": {"S": "p"}, "kind": {"S": "k"}}]
 
 
-def test_an_item_leaves_the_index_when_its_key_goes(raw: Raw, small: str) -> None:
-    written(raw, small, kind="k")
-    updated(raw, small, "REMOVE kind")
+def test_item_leaves_the_index_when_its_key_is_removed(raw: Raw, small: str) -> None:
+    put_item(raw, small, kind="k")
+    update_item(raw, small, "REMOVE kind")
     assert items(raw, small, "global_some") == []
 
 
-def test_an_item_comes_into_the_index_with_its_key(raw: Raw, small: str) -> None:
-    written(raw, small, a="1", b="2")
-    updated(raw, small, "SET kind = :k", k="k")
+def test_item_enters_the_index_with_its_key(raw: Raw, small: str) -> None:
+    put_item(raw, small, a="1", b="2")
+    update_item(raw, small, "SET kind = :k", k="k")
     assert items(raw, small, "global_some") == [{"pk": {"S": "p"}, "kind": {"S": "k"}, "a": {"S": "1"}}]
 
 
 def test_a_projected_attribute_changes_in_the_index(raw: Raw, small: str) -> None:
-    written(raw, small, kind="k", a="1")
-    updated(raw, small, "SET a = :a", a="2")
+    put_item(raw, small, kind="k", a="1")
+    update_item(raw, small, "SET a = :a", a="2")
     assert items(raw, small, "global_some")[0]["a"] == {"S": "2"}
-    updated(raw, small, "REMOVE a")
+    update_item(raw, small, "REMOVE a")
     assert "a" not in items(raw, small, "global_some")[0]
 
 
-def test_a_put_without_the_attribute_takes_it_from_the_index(raw: Raw, small: str) -> None:
-    written(raw, small, kind="k", a="1")
-    written(raw, small, kind="k")
+def test_put_without_the_index_key_removes_the_item_from_the_index(raw: Raw, small: str) -> None:
+    put_item(raw, small, kind="k", a="1")
+    put_item(raw, small, kind="k")
     assert items(raw, small, "global_some") == [{"pk": {"S": "p"}, "kind": {"S": "k"}}]
 
 
 def test_a_deleted_item_is_gone_from_the_index(raw: Raw, small: str) -> None:
-    written(raw, small, kind="k")
+    put_item(raw, small, kind="k")
     raw.answer("DeleteItem", {"TableName": small, "Key": {"pk": {"S": "p"}}})
     assert items(raw, small, "global_some") == []
 
 
-# What a key may be
+# Allowed keys
 
 ITEM_WITH_KEY: dict[str, Body] = {
     "a number": {"N": "1"},
@@ -259,7 +263,7 @@ def test_a_key_of_another_type_is_refused_at_the_write(raw: Raw, small: str, val
 
 
 def test_a_key_of_another_type_is_refused_at_the_update(raw: Raw, small: str) -> None:
-    written(raw, small, kind="k")
+    put_item(raw, small, kind="k")
     body = {
         "TableName": small,
         "Key": {"pk": {"S": "p"}},
@@ -274,7 +278,8 @@ def test_a_key_of_another_type_is_refused_at_the_update(raw: Raw, small: str) ->
 def test_an_empty_key_is_refused_at_the_write(raw: Raw, small: str) -> None:
     body = {"TableName": small, "Item": {"pk": {"S": "p"}, "kind": {"S": ""}}}
     text = (
-        "One or more parameter values are not valid. A value specified for a secondary index key is not supported. "
+        "One or more parameter values are not valid. A value specified for a secondary index key is not "
+        "supported. "
         "The AttributeValue for a key attribute cannot contain an empty string value. "
         "IndexName: global_some, IndexKey: kind"
     )
@@ -286,7 +291,7 @@ def test_an_empty_key_is_refused_at_the_write(raw: Raw, small: str) -> None:
     [("kind", 2048), ("at", 1024)],
     ids=["hash key of 2048 bytes", "range key of 1024 bytes"],
 )
-def test_a_key_of_an_index_is_as_long_as_one_of_a_table(
+def test_index_keys_have_the_size_limits_of_table_keys(
     raw: Raw, make_table: MakeTable, attribute: str, size: int
 ) -> None:
     # dynalite does not measure the keys of indexes.
@@ -304,7 +309,9 @@ def test_a_key_of_an_index_is_as_long_as_one_of_a_table(
 
 @pytest.fixture(scope="module")
 def crowd(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Thirty items of one kind: ten each at times 1, 2 and 3, so that every index key is shared by ten."""
+    """Create thirty items of one kind, ten each at times 1, 2 and 3, so that ten items share every index
+    key.
+    """
     name = make_shared_table(
         "pk:S",
         "sk:N",
@@ -325,7 +332,7 @@ def pages(raw: Raw, body: Body, operation: str = "Query") -> list[list[Body]]:
         if "LastEvaluatedKey" not in answer:
             return found
         body = body | {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
-        assert len(found) < 50, "the pages go round in a circle"
+        assert len(found) < 50, "the pages never end"
 
 
 @pytest.mark.parametrize("name", ["local_time", "global_time"])
@@ -340,7 +347,7 @@ def test_an_index_is_in_order_of_its_range_key(raw: Raw, crowd: str, name: str, 
 @pytest.mark.parametrize("limit", [1, 4, 10, 29])
 @pytest.mark.parametrize("forward", [True, False], ids=["forward", "backward"])
 @pytest.mark.parametrize("name", ["local_time", "global_time", "global_kind"])
-def test_pages_lose_and_repeat_none_of_equal_keys(
+def test_pages_neither_lose_nor_repeat_items_with_equal_keys(
     raw: Raw, crowd: str, name: str, forward: bool, limit: int
 ) -> None:
     whole = items(raw, crowd, name, ScanIndexForward=forward)
@@ -349,7 +356,7 @@ def test_pages_lose_and_repeat_none_of_equal_keys(
     assert all(len(page) == limit for page in paged[:-1])
 
 
-def test_backward_is_forward_reversed_among_equal_keys_too(raw: Raw, crowd: str) -> None:
+def test_backward_reverses_forward_order_among_equal_keys(raw: Raw, crowd: str) -> None:
     forward = items(raw, crowd, "global_time")
     assert items(raw, crowd, "global_time", ScanIndexForward=False) == forward[::-1]
 
@@ -363,7 +370,7 @@ def test_backward_is_forward_reversed_among_equal_keys_too(raw: Raw, crowd: str)
     ],
 )
 @pytest.mark.parametrize("operation", ["Query", "Scan"])
-def test_a_page_of_an_index_ends_with_both_keys(
+def test_last_key_of_an_index_page_has_both_keys(
     raw: Raw, crowd: str, operation: str, name: str, expected: set[str]
 ) -> None:
     body = ask(crowd, name) if operation == "Query" else {"TableName": crowd, "IndexName": name}
@@ -390,7 +397,7 @@ def test_a_range_of_an_index_is_paged(raw: Raw, crowd: str) -> None:
     assert {item["time"]["N"] for item in found} == {"2"}
 
 
-def test_a_page_goes_on_where_an_item_was_that_is_gone(raw: Raw, make_table: MakeTable) -> None:
+def test_page_continues_after_a_deleted_start_item(raw: Raw, make_table: MakeTable) -> None:
     name = make_table("pk:S", gsi=[index("global_all", "kind:S", "at:S")])
     for letter in "abc":
         raw.put(name, {"pk": {"S": letter}, "kind": {"S": "k"}, "at": {"S": letter}})

@@ -1,8 +1,8 @@
 """Consumed capacity of item operations: DynamoDB's arithmetic, for tables, indexes, batches and transactions.
 
-A write costs one unit per started KB of the larger of the old and the new item, a read one unit per started 4 KB
-(half of it when eventually consistent), and each index an item is written to costs the same again for the part
-of the item it keeps. Transactions double it all.
+A write costs one unit per started KB of the larger of the old and the new item, a read one unit per
+started 4 KB (half of it when eventually consistent), and each index an item is written to costs the same
+again for the part of the item it keeps. Transactions double it all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEY = {"pk": {"S": "a"}}
 
 
 def item_of(size: int, value: str = "a") -> dict[str, Any]:
-    """An item of exactly `size` bytes with the key `value`."""
+    """Return an item of exactly `size` bytes with the key `value`."""
     return {"pk": {"S": value}, "v": {"S": "x" * (size - len("pk") - len(value) - len("v"))}}
 
 
@@ -27,7 +27,7 @@ def units(answer: dict[str, Any]) -> float:
     return float(answer["ConsumedCapacity"]["CapacityUnits"])
 
 
-# What is returned to the caller
+# Returned capacity
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def units(answer: dict[str, Any]) -> float:
         }
     ),
 )
-def test_capacity_is_returned_as_asked(
+def test_returns_the_requested_capacity_detail(
     raw: Raw, hash_table: str, operation: str, more: dict[str, Any]
 ) -> None:
     body = {"TableName": hash_table} | more
@@ -125,7 +125,7 @@ def test_reading_nothing_costs_the_smallest_unit(
 
 
 # DynamoDB Local does not charge for the absent item; AWS documents the smallest unit.
-def test_each_item_of_a_batch_is_rounded_by_itself(raw: Raw, hash_table: str) -> None:
+def test_rounds_each_item_of_a_batch_separately(raw: Raw, hash_table: str) -> None:
     raw.put(hash_table, item_of(4097, "a"))
     raw.put(hash_table, item_of(100, "b"))
     keys = [{"pk": {"S": name}} for name in ("a", "b", "absent")]
@@ -181,7 +181,7 @@ def test_a_small_change_of_a_large_item_costs_the_whole_item(raw: Raw, hash_tabl
 
 
 @pytest.mark.parametrize(("size", "cost"), [(None, 1.0), (1024, 1.0), (2049, 3.0)])
-def test_a_delete_costs_the_item_that_goes(raw: Raw, hash_table: str, size: int | None, cost: float) -> None:
+def test_delete_costs_the_deleted_item(raw: Raw, hash_table: str, size: int | None, cost: float) -> None:
     if size:
         raw.put(hash_table, item_of(size))
     body = {"TableName": hash_table, "Key": KEY, "ReturnConsumedCapacity": "TOTAL"}
@@ -192,8 +192,10 @@ def test_a_delete_costs_the_item_that_goes(raw: Raw, hash_table: str, size: int 
 
 
 @pytest.fixture
-def indexed(make_table: MakeTable) -> str:
-    """Global index `by_kind` that keeps `kept`; local index `by_size` that keeps everything."""
+def indexed_table(make_table: MakeTable) -> str:
+    """Create a table with the global index `by_kind`, which includes `kept`, and the local index `by_size`,
+    which projects everything.
+    """
     return make_table(
         "pk:S",
         "sk:S",
@@ -212,8 +214,8 @@ FULL = {
 }
 
 
-def arms(table: str, table_units: float, by_kind: float = 0, by_size: float = 0) -> dict[str, Any]:
-    """What INDEXES reports; an index that costs nothing is not mentioned."""
+def index_units(table: str, table_units: float, by_kind: float = 0, by_size: float = 0) -> dict[str, Any]:
+    """Return the capacity that INDEXES reports; an index that costs nothing is not mentioned."""
     capacity: dict[str, Any] = {
         "TableName": table,
         "CapacityUnits": table_units + by_kind + by_size,
@@ -231,29 +233,33 @@ def arms(table: str, table_units: float, by_kind: float = 0, by_size: float = 0)
     [((), 1.0, 1.0), (("size",), 1.0, 0.0), (("kind",), 0.0, 1.0), (("kind", "size"), 0.0, 0.0)],
 )
 def test_a_put_costs_each_index_the_item_is_in(
-    raw: Raw, indexed: str, without: tuple[str, ...], by_kind: float, by_size: float
+    raw: Raw, indexed_table: str, without: tuple[str, ...], by_kind: float, by_size: float
 ) -> None:
     item = {name: value for name, value in FULL.items() if name not in without}
-    body = {"TableName": indexed, "Item": item, "ReturnConsumedCapacity": "INDEXES"}
-    assert raw.answer("PutItem", body)["ConsumedCapacity"] == arms(indexed, 1.0, by_kind, by_size)
+    body = {"TableName": indexed_table, "Item": item, "ReturnConsumedCapacity": "INDEXES"}
+    assert raw.answer("PutItem", body)["ConsumedCapacity"] == index_units(
+        indexed_table, 1.0, by_kind, by_size
+    )
 
 
-def test_total_includes_the_indexes_without_naming_them(raw: Raw, indexed: str) -> None:
-    body = {"TableName": indexed, "Item": FULL, "ReturnConsumedCapacity": "TOTAL"}
-    expected = {"TableName": indexed, "CapacityUnits": 3.0}
+def test_total_includes_the_indexes_without_naming_them(raw: Raw, indexed_table: str) -> None:
+    body = {"TableName": indexed_table, "Item": FULL, "ReturnConsumedCapacity": "TOTAL"}
+    expected = {"TableName": indexed_table, "CapacityUnits": 3.0}
     assert raw.answer("PutItem", body)["ConsumedCapacity"] == expected
 
 
-def test_writing_the_same_item_again_costs_no_index(raw: Raw, indexed: str) -> None:
-    raw.put(indexed, FULL)
-    body = {"TableName": indexed, "Item": FULL, "ReturnConsumedCapacity": "INDEXES"}
-    assert raw.answer("PutItem", body)["ConsumedCapacity"] == arms(indexed, 1.0)
+def test_writing_the_same_item_again_costs_no_index(raw: Raw, indexed_table: str) -> None:
+    raw.put(indexed_table, FULL)
+    body = {"TableName": indexed_table, "Item": FULL, "ReturnConsumedCapacity": "INDEXES"}
+    assert raw.answer("PutItem", body)["ConsumedCapacity"] == index_units(indexed_table, 1.0)
 
 
-def test_an_index_is_charged_for_what_it_keeps(raw: Raw, indexed: str) -> None:
+def test_index_is_charged_for_its_projection(raw: Raw, indexed_table: str) -> None:
     item = FULL | {"other": {"S": "y" * 2500}}
-    body = {"TableName": indexed, "Item": item, "ReturnConsumedCapacity": "INDEXES"}
-    assert raw.answer("PutItem", body)["ConsumedCapacity"] == arms(indexed, 3.0, by_kind=1.0, by_size=3.0)
+    body = {"TableName": indexed_table, "Item": item, "ReturnConsumedCapacity": "INDEXES"}
+    assert raw.answer("PutItem", body)["ConsumedCapacity"] == index_units(
+        indexed_table, 3.0, by_kind=1.0, by_size=3.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,11 +276,11 @@ def test_an_index_is_charged_for_what_it_keeps(raw: Raw, indexed: str) -> None:
     ),
 )
 def test_an_update_costs_the_indexes_it_changes(
-    raw: Raw, indexed: str, expression: str, by_kind: float, by_size: float
+    raw: Raw, indexed_table: str, expression: str, by_kind: float, by_size: float
 ) -> None:
-    raw.put(indexed, FULL)
+    raw.put(indexed_table, FULL)
     body: dict[str, Any] = {
-        "TableName": indexed,
+        "TableName": indexed_table,
         "Key": {"pk": FULL["pk"], "sk": FULL["sk"]},
         "UpdateExpression": expression,
         "ReturnConsumedCapacity": "INDEXES",
@@ -284,25 +290,29 @@ def test_an_update_costs_the_indexes_it_changes(
     names = {name: name[1:] for name in ("#other", "#size") if name in expression}
     if names:
         body["ExpressionAttributeNames"] = names
-    assert raw.answer("UpdateItem", body)["ConsumedCapacity"] == arms(indexed, 1.0, by_kind, by_size)
+    assert raw.answer("UpdateItem", body)["ConsumedCapacity"] == index_units(
+        indexed_table, 1.0, by_kind, by_size
+    )
 
 
-def test_a_delete_costs_each_index_the_item_was_in(raw: Raw, indexed: str) -> None:
-    raw.put(indexed, FULL)
+def test_a_delete_costs_each_index_the_item_was_in(raw: Raw, indexed_table: str) -> None:
+    raw.put(indexed_table, FULL)
     body = {
-        "TableName": indexed,
+        "TableName": indexed_table,
         "Key": {"pk": FULL["pk"], "sk": FULL["sk"]},
         "ReturnConsumedCapacity": "INDEXES",
     }
-    assert raw.answer("DeleteItem", body)["ConsumedCapacity"] == arms(indexed, 1.0, 1.0, 1.0)
-    assert raw.answer("DeleteItem", body)["ConsumedCapacity"] == arms(indexed, 1.0)
+    assert raw.answer("DeleteItem", body)["ConsumedCapacity"] == index_units(indexed_table, 1.0, 1.0, 1.0)
+    assert raw.answer("DeleteItem", body)["ConsumedCapacity"] == index_units(indexed_table, 1.0)
 
 
-def test_a_batch_adds_up_its_indexes(raw: Raw, indexed: str) -> None:
+def test_a_batch_adds_up_its_indexes(raw: Raw, indexed_table: str) -> None:
     sparse = {"pk": {"S": "sparse"}, "sk": {"S": "b"}}
     puts = [{"PutRequest": {"Item": FULL}}, {"PutRequest": {"Item": sparse}}]
-    body = {"RequestItems": {indexed: puts}, "ReturnConsumedCapacity": "INDEXES"}
-    assert raw.answer("BatchWriteItem", body)["ConsumedCapacity"] == [arms(indexed, 2.0, 1.0, 1.0)]
+    body = {"RequestItems": {indexed_table: puts}, "ReturnConsumedCapacity": "INDEXES"}
+    assert raw.answer("BatchWriteItem", body)["ConsumedCapacity"] == [
+        index_units(indexed_table, 2.0, 1.0, 1.0)
+    ]
 
 
 # Transactions: DynamoDB Local charges four units per KB where AWS documents two
@@ -360,7 +370,7 @@ def test_repeating_a_token_costs_reads(raw: Raw, hash_table: str) -> None:
     ]
 
 
-def test_a_transactional_read_costs_double_also_for_what_is_absent(raw: Raw, hash_table: str) -> None:
+def test_transactional_read_costs_double_even_for_absent_items(raw: Raw, hash_table: str) -> None:
     raw.put(hash_table, item_of(4097))
     gets = [{"Get": {"TableName": hash_table, "Key": key}} for key in (KEY, {"pk": {"S": "absent"}})]
     body = {"TransactItems": gets, "ReturnConsumedCapacity": "TOTAL"}

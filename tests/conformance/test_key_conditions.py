@@ -1,6 +1,6 @@
-"""KeyConditionExpression: what a Query may ask of its keys, and every text with which it is told it may not.
+"""KeyConditionExpression: the key conditions a Query accepts, and the text of every refusal.
 
-Grammar and names are those of every expression; here is only what is particular to keys.
+Grammar and names are those of every expression; this file tests only what is particular to keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TWO = S | {":q": {"S": "b"}}
 NUMBER = S | {":n": {"N": "1"}}
 
 
-def typed(value: Any) -> Body:
+def attribute_value(value: Any) -> Body:
     kinds = {str: "S", int: "N", bytes: "B"}
     return {kinds[type(value)]: value if isinstance(value, str | bytes) else str(value)}
 
@@ -39,7 +39,7 @@ def table(make_shared_table: MakeTable) -> str:
     return make_shared_table("pk:S", "sk:S", gsi=[index("by_kind", "kind:S", "weight:N")])
 
 
-# Validation: what any expression may be told
+# Validation: errors of any expression
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,8 @@ def table(make_shared_table: MakeTable) -> str:
         {
             "none": (
                 {},
-                "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.",
+                "Either the KeyConditions or KeyConditionExpression parameter must be specified in the "
+                "request.",
             ),
             "empty": ({"KeyConditionExpression": ""}, PREFIX + "The expression can not be empty;"),
             "a value not given": (
@@ -59,7 +60,7 @@ def table(make_shared_table: MakeTable) -> str:
             "a name not given": (
                 {"KeyConditionExpression": "#pk = :p", "ExpressionAttributeValues": S},
                 PREFIX
-                + "An expression attribute name used in the document path is not defined; attribute name: #pk",
+                + "An expression attribute name used in the document path is not defined; attribute name: #pk",  # noqa: E501
             ),
             "a value not used": (
                 {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": TWO},
@@ -123,7 +124,7 @@ def table(make_shared_table: MakeTable) -> str:
         }
     ),
 )
-def test_it_is_an_expression_like_any_other(raw: Raw, table: str, body: Body, text: str) -> None:
+def test_rejects_what_any_expression_rejects(raw: Raw, table: str, body: Body, text: str) -> None:
     # DynamoDB Local writes operands as `{S: b,}`.
     assert raw.refusal("Query", {"TableName": table} | body) == ("ValidationException", text)
 
@@ -146,7 +147,7 @@ def test_a_syntax_error_is_shown_with_its_surroundings(
     assert raw.refusal("Query", body) == ("ValidationException", f"{PREFIX}Syntax error; {text}")
 
 
-# Validation: what only keys are told
+# Validation: errors of key conditions only
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,8 @@ def test_a_syntax_error_is_shown_with_its_surroundings(
             "three keys": (
                 "pk = :p AND sk = :p AND more = :p",
                 S,
-                "The number of query conditions (3) exceeds the number of key attributes defined in the schema (2)",
+                "The number of query conditions (3) exceeds the number of key attributes defined in the "
+                "schema (2)",
             ),
             "no hash key": ("sk = :p", S, "Query condition missed key schema element: pk"),
             "no key at all": ("more = :p", S, "Query condition missed key schema element: pk"),
@@ -219,7 +221,7 @@ def test_a_syntax_error_is_shown_with_its_surroundings(
         }
     ),
 )
-def test_a_condition_that_keys_cannot_have_is_refused(
+def test_rejects_an_invalid_key_condition(
     raw: Raw, table: str, expression: str, values: Body | None, text: str
 ) -> None:
     # DynamoDB Local does not name the missed element.
@@ -229,7 +231,7 @@ def test_a_condition_that_keys_cannot_have_is_refused(
     assert raw.refusal("Query", body) == ("ValidationException", text)
 
 
-def test_an_index_has_conditions_on_its_own_keys(raw: Raw, table: str) -> None:
+def test_index_query_conditions_use_the_index_keys(raw: Raw, table: str) -> None:
     body = {
         "TableName": table,
         "IndexName": "by_kind",
@@ -249,7 +251,7 @@ def test_a_table_without_a_range_key_takes_one_condition(raw: Raw, shared_hash_t
     assert raw.refusal("Query", body) == ("ValidationException", NOT_SUPPORTED)
 
 
-def test_a_range_key_to_compare_with_has_at_most_1024_bytes(raw: Raw, table: str) -> None:
+def test_compared_range_key_has_at_most_1024_bytes(raw: Raw, table: str) -> None:
     # dynalite finds nothing instead of refusing.
     body = {
         "TableName": table,
@@ -260,7 +262,7 @@ def test_a_range_key_to_compare_with_has_at_most_1024_bytes(raw: Raw, table: str
     assert raw.refusal("Query", body) == ("ValidationException", text)
 
 
-def test_the_expression_is_looked_at_before_the_table(raw: Raw) -> None:
+def test_checks_the_expression_before_the_table(raw: Raw) -> None:
     body = {"TableName": "there_is_no_such_table", "KeyConditionExpression": "pk"}
     code, text = raw.refusal("Query", body)
     assert code == "ValidationException"
@@ -276,7 +278,7 @@ BYTES = [b"\x00", b"\x00\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\x00"]
 
 @pytest.fixture(scope="module")
 def partitions(make_shared_table: MakeTable, dynamodb: Any) -> dict[type, str]:
-    """Three tables with a partition `p` of numbers, words or bytes, and another partition beside it."""
+    """Create three tables, each with a partition `p` of numbers, words or bytes, and a second partition."""
     made: dict[type, str] = {}
     kinds: list[tuple[type, str, Sequence[Any]]] = [
         (int, "N", NUMBERS),
@@ -287,17 +289,17 @@ def partitions(make_shared_table: MakeTable, dynamodb: Any) -> dict[type, str]:
         table = make_shared_table("pk:S", f"sk:{letter}")
         made[kind] = table
         for key in keys:
-            dynamodb.put_item(TableName=table, Item={"pk": {"S": "p"}, "sk": typed(key)})
-        dynamodb.put_item(TableName=table, Item={"pk": {"S": "other"}, "sk": typed(keys[3])})
+            dynamodb.put_item(TableName=table, Item={"pk": {"S": "p"}, "sk": attribute_value(key)})
+        dynamodb.put_item(TableName=table, Item={"pk": {"S": "other"}, "sk": attribute_value(keys[3])})
     return made
 
 
-def found(dynamodb: Any, table: str, condition: str, **values: Any) -> list[Any]:
+def query_sort_keys(dynamodb: Any, table: str, condition: str, **values: Any) -> list[Any]:
     answer = dynamodb.query(
         TableName=table,
         KeyConditionExpression=condition,
         ExpressionAttributeValues={":p": {"S": "p"}}
-        | {f":{name}": typed(value) for name, value in values.items()},
+        | {f":{name}": attribute_value(value) for name, value in values.items()},
     )
     assert answer["Count"] == answer["ScannedCount"] == len(answer["Items"])
     keys = [next(iter(item["sk"].items())) for item in answer["Items"]]
@@ -328,7 +330,7 @@ def found(dynamodb: Any, table: str, condition: str, **values: Any) -> list[Any]
 def test_numbers_are_compared_by_value(
     dynamodb: Any, partitions: dict[type, str], condition: str, values: dict[str, int], expected: list[int]
 ) -> None:
-    assert found(dynamodb, partitions[int], condition, **values) == expected
+    assert query_sort_keys(dynamodb, partitions[int], condition, **values) == expected
 
 
 @pytest.mark.parametrize(
@@ -349,7 +351,7 @@ def test_numbers_are_compared_by_value(
 def test_words_are_compared_by_their_bytes(
     dynamodb: Any, partitions: dict[type, str], condition: str, values: dict[str, str], expected: list[str]
 ) -> None:
-    assert found(dynamodb, partitions[str], condition, **values) == expected
+    assert query_sort_keys(dynamodb, partitions[str], condition, **values) == expected
 
 
 @pytest.mark.parametrize(
@@ -372,10 +374,10 @@ def test_bytes_are_compared_without_a_sign(
     values: dict[str, bytes],
     expected: list[bytes],
 ) -> None:
-    assert found(dynamodb, partitions[bytes], condition, **values) == expected
+    assert query_sort_keys(dynamodb, partitions[bytes], condition, **values) == expected
 
 
-def test_names_may_stand_for_keys(dynamodb: Any, partitions: dict[type, str]) -> None:
+def test_placeholders_may_name_keys(dynamodb: Any, partitions: dict[type, str]) -> None:
     answer = dynamodb.query(
         TableName=partitions[int],
         KeyConditionExpression="#a = :p AND #b = :s",

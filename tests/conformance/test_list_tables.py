@@ -51,37 +51,37 @@ def test_json_of_another_type_is_refused(raw: Raw, body: dict[str, Any], text: s
     ],
     ids=["limit 0", "limit 101", "short name", "characters", "long name"],
 )
-def test_limits_are_kept(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_rejects_values_out_of_range(raw: Raw, body: dict[str, Any], text: str) -> None:
     assert raw.refusal("ListTables", body) == ("ValidationException", text)
 
 
-def test_a_fraction_of_a_limit_is_cut_off(raw: Raw, shared_hash_table: str) -> None:
+def test_truncates_a_fractional_limit(raw: Raw, shared_hash_table: str) -> None:
     assert len(raw.answer("ListTables", {"Limit": 1.9})["TableNames"]) == 1
 
 
 # Behaviour
 
 
-def listed(dynamodb: Any) -> list[str]:
+def list_tables(dynamodb: Any) -> list[str]:
     pages = dynamodb.get_paginator("list_tables").paginate()
     return [name for page in pages for name in page["TableNames"]]
 
 
 def test_a_new_table_is_listed_and_a_deleted_one_is_not(dynamodb: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S")
-    assert name in listed(dynamodb)
+    assert name in list_tables(dynamodb)
     dynamodb.delete_table(TableName=name)
     dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
-    assert name not in listed(dynamodb)
+    assert name not in list_tables(dynamodb)
 
 
 def test_names_are_in_order_of_their_bytes(dynamodb: Any, make_table: MakeTable) -> None:
     prefix = unique_name("order")
     names = [make_table("pk:S", TableName=prefix + tail) for tail in ("b", "B", "a.", "a-", "_")]
-    assert [name for name in listed(dynamodb) if name in names] == sorted(names)
+    assert [name for name in list_tables(dynamodb) if name in names] == sorted(names)
 
 
-def test_a_page_goes_on_behind_its_last_name(dynamodb: Any, make_table: MakeTable) -> None:
+def test_next_page_starts_after_the_last_name(dynamodb: Any, make_table: MakeTable) -> None:
     prefix = unique_name("page")
     names = sorted(make_table("pk:S", TableName=f"{prefix}_{number}") for number in range(3))
     first = dynamodb.list_tables(ExclusiveStartTableName=prefix, Limit=2)
@@ -91,7 +91,7 @@ def test_a_page_goes_on_behind_its_last_name(dynamodb: Any, make_table: MakeTabl
     assert second["TableNames"] == names[2:]
 
 
-def test_the_name_to_start_behind_need_not_be_a_table(dynamodb: Any, make_table: MakeTable) -> None:
+def test_start_name_need_not_be_a_table(dynamodb: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S")
     assert dynamodb.list_tables(ExclusiveStartTableName=name[:-1], Limit=1)["TableNames"] == [name]
 

@@ -1,4 +1,4 @@
-"""Pages: a megabyte at a time, a limit, and the key at which the next one begins."""
+"""Pages: one megabyte at a time, limits, and start keys."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def partition(**request: Any) -> Body:
     return {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "p"}}} | request
 
 
-# A megabyte
+# The limit of one megabyte
 
 
 @pytest.fixture(scope="module")
 def big(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Twelve items of 100 KB in one partition, in a wide index and in a narrow one."""
+    """Create twelve items of 100 KB in one partition, in a wide index and in a narrow one."""
     name = make_shared_table(
         "pk:S",
         "sk:N",
@@ -57,7 +57,7 @@ READS: dict[str, tuple[str, Body]] = {
 
 @pytest.mark.parametrize(("operation", "body"), cases(READS))
 def test_a_page_ends_at_a_megabyte(raw: Raw, big: str, operation: str, body: Body) -> None:
-    # The item with which AWS passes the megabyte is still in the page: a full scan costs 128.5 units a page.
+    # AWS still includes the item that crosses the megabyte: a full scan costs 128.5 units a page.
     first = raw.answer(operation, {"TableName": big} | body)
     assert first["Count"] == first["ScannedCount"] == len(first["Items"])
     assert first["Count"] in IN_A_MEGABYTE
@@ -67,7 +67,7 @@ def test_a_page_ends_at_a_megabyte(raw: Raw, big: str, operation: str, body: Bod
     assert sorted(numbers) == list(range(BIG_ITEMS))
 
 
-def test_the_megabyte_is_of_what_is_read_not_of_what_is_answered(raw: Raw, big: str) -> None:
+def test_page_limit_counts_data_read_not_data_returned(raw: Raw, big: str) -> None:
     answer = raw.answer("Query", {"TableName": big} | partition(ProjectionExpression="sk"))
     assert answer["Count"] in IN_A_MEGABYTE
     counted = raw.answer("Query", {"TableName": big} | partition(Select="COUNT"))
@@ -75,7 +75,7 @@ def test_the_megabyte_is_of_what_is_read_not_of_what_is_answered(raw: Raw, big: 
     assert "LastEvaluatedKey" in counted
 
 
-def test_a_filter_that_drops_everything_still_says_where_to_go_on(raw: Raw, big: str) -> None:
+def test_page_without_matches_still_returns_a_last_key(raw: Raw, big: str) -> None:
     values = {":p": {"S": "p"}, ":no": {"S": "no"}}
     body = {"TableName": big} | partition(FilterExpression="fill = :no", ExpressionAttributeValues=values)
     first = raw.answer("Query", body)
@@ -92,7 +92,7 @@ def test_a_narrow_index_has_many_items_in_a_page(raw: Raw, big: str) -> None:
     assert "LastEvaluatedKey" not in answer
 
 
-def test_the_key_of_a_page_is_of_keys_alone(raw: Raw, big: str) -> None:
+def test_last_key_contains_only_key_attributes(raw: Raw, big: str) -> None:
     on_table = raw.answer("Query", {"TableName": big} | partition())
     assert on_table["LastEvaluatedKey"] == {name: on_table["Items"][-1][name] for name in ("pk", "sk")}
     on_index = raw.answer("Query", {"TableName": big} | of_kind("wide"))
@@ -107,12 +107,12 @@ def test_boto3_pages_to_the_end(dynamodb: Any, big: str) -> None:
     assert len(found) == 2
 
 
-# A limit
+# Limits
 
 
 @pytest.fixture(scope="module")
 def small(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Ten items in the partition `p`, one in `q`."""
+    """Create ten items in the partition `p` and one in `q`."""
     name = make_shared_table("pk:S", "sk:N")
     for number in range(10):
         raw.put(name, {"pk": {"S": "p"}, "sk": {"N": str(number)}, "odd": {"BOOL": number % 2 == 1}})
@@ -139,19 +139,19 @@ def test_a_limit_cuts_pages(raw: Raw, small: str, limit: int, forward: bool) -> 
     assert found == (list(range(10)) if forward else list(range(9, -1, -1)))
 
 
-def test_a_limit_that_is_just_reached_promises_more(raw: Raw, small: str) -> None:
-    """The service stops at the limit without looking whether there is more."""
+def test_page_that_reaches_the_limit_has_a_last_key(raw: Raw, small: str) -> None:
+    """The service stops at the limit without checking for more items."""
     first = raw.answer("Query", {"TableName": small, "Limit": 10} | partition())
     assert first["LastEvaluatedKey"] == {"pk": {"S": "p"}, "sk": {"N": "9"}}
     body = {"TableName": small, "ExclusiveStartKey": first["LastEvaluatedKey"]} | partition()
     assert raw.answer("Query", body) == {"Items": [], "Count": 0, "ScannedCount": 0}
 
 
-def test_a_limit_that_is_not_reached_promises_nothing(raw: Raw, small: str) -> None:
+def test_page_below_the_limit_has_no_last_key(raw: Raw, small: str) -> None:
     assert "LastEvaluatedKey" not in raw.answer("Query", {"TableName": small, "Limit": 11} | partition())
 
 
-def test_a_limit_counts_what_is_read_before_the_filter(raw: Raw, small: str) -> None:
+def test_limit_counts_items_before_the_filter(raw: Raw, small: str) -> None:
     values = {":p": {"S": "p"}, ":yes": {"BOOL": True}}
     body = partition(FilterExpression="odd = :yes", ExpressionAttributeValues=values, Limit=3)
     answer = raw.answer("Query", {"TableName": small} | body)
@@ -165,7 +165,7 @@ def test_a_start_key_need_not_be_an_item(raw: Raw, small: str) -> None:
     assert numbers(raw.answer("Query", body | {"ScanIndexForward": False})) == [6, 5, 4, 3, 2, 1, 0]
 
 
-# Start keys that are none
+# Invalid start keys
 
 
 @pytest.fixture(scope="module")
@@ -253,8 +253,10 @@ RANGE = partition(
         }
     ),
 )
-def test_a_query_begins_only_within_itself(raw: Raw, empty: str, body: Body, key: Body, text: str) -> None:
-    # DynamoDB Local has its own words for most, dynalite has AWS's.
+def test_query_rejects_a_start_key_outside_its_range(
+    raw: Raw, empty: str, body: Body, key: Body, text: str
+) -> None:
+    # DynamoDB Local has its own texts for most, dynalite has AWS's.
     request = {"TableName": empty, "ExclusiveStartKey": key} | body
     assert raw.refusal("Query", request) == ("ValidationException", text)
 
@@ -293,7 +295,7 @@ def test_a_query_begins_only_within_itself(raw: Raw, empty: str, body: Body, key
         }
     ),
 )
-def test_a_scan_begins_only_at_a_key(raw: Raw, empty: str, body: Body, key: Body, text: str) -> None:
+def test_scan_rejects_an_invalid_start_key(raw: Raw, empty: str, body: Body, key: Body, text: str) -> None:
     request = {"TableName": empty, "ExclusiveStartKey": key} | body
     assert raw.refusal("Scan", request) == ("ValidationException", text)
 
@@ -311,10 +313,10 @@ def test_a_scan_begins_only_at_a_key(raw: Raw, empty: str, body: Body, key: Body
         }
     ),
 )
-def test_a_scan_looks_at_the_selection_between_the_keys(
+def test_scan_checks_select_between_index_key_and_table_key(
     raw: Raw, make_table: MakeTable, key: Body, text: str
 ) -> None:
-    # The index's part of the starting key comes before it, the table's part after it.
+    # The index's part of the start key is checked before it, the table's part after it.
     table = make_table("pk:S", "sk:S", gsi=[index("narrow", "kind:S", "at:S", projection="KEYS_ONLY")])
     body = {"TableName": table, "IndexName": "narrow", "Select": "ALL_ATTRIBUTES", "ExclusiveStartKey": key}
     assert raw.refusal("Scan", body) == ("ValidationException", text)

@@ -1,4 +1,4 @@
-"""The envelope: headers, content types, targets, authentication, and the forms of errors."""
+"""The protocol envelope: headers, content types, targets, authentication, and error formats."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ LIST_TABLES = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": f"{DYNAMODB}.ListTa
 BODY_BYTES_MAX = 16 * 1024 * 1024
 
 
-def signed(raw: Raw, body: bytes, target: str = "ListTables", **changed: str) -> Response:
-    """A signed request with some headers changed afterwards (`_` for `-`)."""
+def send_signed(raw: Raw, body: bytes, target: str = "ListTables", **changed: str) -> Response:
+    """Send a signed request with some headers changed after signing (`_` for `-`)."""
     headers = raw.signed_headers(target, body)
     for name, value in changed.items():
         headers[name.replace("_", "-")] = value
@@ -45,7 +45,7 @@ def assert_envelope(response: Response) -> None:
 
 
 def test_an_answer_carries_its_request_id_its_checksum_and_its_type(raw: Raw) -> None:
-    response = signed(raw, b"{}")
+    response = send_signed(raw, b"{}")
     assert response.status == 200
     assert response.headers["content-type"] == CONTENT_TYPE
     assert_envelope(response)
@@ -56,13 +56,13 @@ def test_an_answer_carries_its_request_id_its_checksum_and_its_type(raw: Raw) ->
 
 
 def test_every_request_has_an_id_of_its_own(raw: Raw) -> None:
-    assert len({signed(raw, b"{}").headers["x-amzn-requestid"] for _ in range(5)}) == 5
+    assert len({send_signed(raw, b"{}").headers["x-amzn-requestid"] for _ in range(5)}) == 5
 
 
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/json; charset=utf-8", "application/json;blahblah"]
 )
-def test_plain_json_is_answered_in_kind(raw: Raw, content_type: str) -> None:
+def test_plain_json_request_gets_plain_json(raw: Raw, content_type: str) -> None:
     response = raw.send(
         headers=raw.signed_headers("ListTables", b"{}") | {"Content-Type": content_type}, body=b"{}"
     )
@@ -71,13 +71,13 @@ def test_plain_json_is_answered_in_kind(raw: Raw, content_type: str) -> None:
     assert_envelope(response)
 
 
-# DynamoDB packs answers from 4 KB on; neither dynalite nor DynamoDB Local does.
+# DynamoDB compresses answers of 4 KB and more; neither dynalite nor DynamoDB Local does.
 @pytest.mark.parametrize(
     ("accepted", "unpacked"),
     [("gzip", gzip.decompress), ("br, deflate;q=0.5, identity", zlib.decompress)],
     ids=["gzip", "deflate"],
 )
-def test_a_long_answer_is_packed_as_the_caller_likes_it_and_its_checksum_is_of_the_packed_bytes(
+def test_long_answer_is_compressed_and_checksummed_after_compression(
     raw: Raw, hash_table: str, accepted: str, unpacked: Callable[[bytes], bytes]
 ) -> None:
     item = {"pk": {"S": "a"}, "text": {"S": "x" * 5000}}
@@ -93,18 +93,18 @@ def test_a_long_answer_is_packed_as_the_caller_likes_it_and_its_checksum_is_of_t
 
 
 @pytest.mark.parametrize("accepted", ["identity", "br", "gzip;q=0"])
-def test_a_long_answer_stays_as_it_is_for_a_caller_who_cannot_unpack_it(
+def test_long_answer_is_not_compressed_for_clients_that_do_not_accept_it(
     raw: Raw, hash_table: str, accepted: str
 ) -> None:
     raw.put(hash_table, {"pk": {"S": "a"}, "text": {"S": "x" * 5000}})
     body = json.dumps({"TableName": hash_table, "Key": {"pk": {"S": "a"}}}).encode()
-    response = signed(raw, body, "GetItem", Accept_Encoding=accepted)
+    response = send_signed(raw, body, "GetItem", Accept_Encoding=accepted)
     assert "content-encoding" not in response.headers
     assert len(response.body) > 5000
 
 
-def test_a_short_answer_is_never_packed(raw: Raw) -> None:
-    response = signed(raw, b'{"Limit": 1}', Accept_Encoding="gzip")
+def test_short_answer_is_never_compressed(raw: Raw) -> None:
+    response = send_signed(raw, b'{"Limit": 1}', Accept_Encoding="gzip")
     assert response.status == 200
     assert "content-encoding" not in response.headers
 
@@ -132,19 +132,19 @@ def test_text_survives_however_json_escapes_it(raw: Raw, hash_table: str) -> Non
 
 
 # dynalite does not know the operation; DynamoDB Local names an address of its own.
-def test_the_one_endpoint_is_the_one_that_was_asked(raw: Raw) -> None:
+def test_describe_endpoints_returns_the_requested_endpoint(raw: Raw) -> None:
     host = raw.endpoint.partition("://")[2].rstrip("/")
     answer = raw.answer("DescribeEndpoints", {})
     assert answer == {"Endpoints": [{"Address": host, "CachePeriodInMinutes": 1440}]}
 
 
-def test_endpoints_are_not_told_without_a_signature(raw: Raw) -> None:
+def test_describe_endpoints_needs_a_signature(raw: Raw) -> None:
     headers = LIST_TABLES | {"X-Amz-Target": f"{DYNAMODB}.DescribeEndpoints"}
     response = raw.send(headers=headers, body=b"{}")
     assert response.json["__type"] == FRAMEWORK_ERROR + "MissingAuthenticationTokenException"
 
 
-# What is not a request
+# Requests outside the protocol
 
 
 def test_a_get_says_healthy(raw: Raw) -> None:
@@ -169,7 +169,7 @@ def test_a_get_says_healthy(raw: Raw) -> None:
         }
     ),
 )
-def test_what_does_not_speak_the_protocol_is_not_found(
+def test_request_outside_the_protocol_is_not_found(
     raw: Raw, method: str, headers: dict[str, str], body: bytes
 ) -> None:
     response = raw.send(method=method, headers=headers, body=body)
@@ -190,7 +190,7 @@ def test_what_does_not_speak_the_protocol_is_not_found(
     ],
 )
 @pytest.mark.parametrize("content_type", [CONTENT_TYPE, "application/json"])
-def test_an_unknown_operation_is_named_without_a_word(raw: Raw, target: str, content_type: str) -> None:
+def test_unknown_operation_has_no_message(raw: Raw, target: str, content_type: str) -> None:
     headers = {"Content-Type": content_type} | ({"X-Amz-Target": target} if target else {})
     response = raw.send(headers=headers, body=b"{}")
     assert response.status == 400
@@ -202,15 +202,15 @@ def test_an_unknown_operation_is_named_without_a_word(raw: Raw, target: str, con
 @pytest.mark.parametrize(
     "body", [b"hi", b"{", b"}{", b'{"a":}', b"{'a': 1}", b"", b"\xff\xfe{}", b'{"a": 1,}', b"{}{}"]
 )
-def test_what_is_not_json_is_a_serialization_error(raw: Raw, body: bytes) -> None:
-    response = signed(raw, body)
+def test_invalid_json_is_a_serialization_error(raw: Raw, body: bytes) -> None:
+    response = send_signed(raw, body)
     assert response.status == 400
     assert response.json["__type"] == FRAMEWORK_ERROR + "SerializationException"
     assert response.headers["content-type"] == CONTENT_TYPE
     assert_envelope(response)
 
 
-def test_bad_json_is_reported_before_an_unknown_operation_and_that_before_a_missing_signature(
+def test_reports_bad_json_then_unknown_operation_then_missing_signature(
     raw: Raw,
 ) -> None:
     headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": "whatever"}
@@ -220,10 +220,10 @@ def test_bad_json_is_reported_before_an_unknown_operation_and_that_before_a_miss
     )
 
 
-# dynalite takes these for an empty request, and a value nested too deep ends it.
+# dynalite reads these as an empty request, and a value nested too deep ends its process.
 @pytest.mark.parametrize("body", [b"7", b'"a"', b"[]", b"true"])
-def test_json_that_is_no_object_is_a_serialization_error(raw: Raw, body: bytes) -> None:
-    response = signed(raw, body, "PutItem")
+def test_json_that_is_not_an_object_is_a_serialization_error(raw: Raw, body: bytes) -> None:
+    response = send_signed(raw, body, "PutItem")
     assert response.status == 400
     assert response.json["__type"] == FRAMEWORK_ERROR + "SerializationException"
 
@@ -250,23 +250,23 @@ def test_json_that_is_no_object_is_a_serialization_error(raw: Raw, body: bytes) 
         }
     ),
 )
-def test_hostile_json_is_refused_and_the_server_lives(raw: Raw, body: bytes) -> None:
-    response = signed(raw, body, "PutItem")
+def test_server_survives_hostile_json(raw: Raw, body: bytes) -> None:
+    response = send_signed(raw, body, "PutItem")
     assert response.status == 400
     assert response.json["__type"]
-    assert signed(raw, b"{}").status == 200
+    assert send_signed(raw, b"{}").status == 200
 
 
 def test_a_body_over_16_mb_is_too_large(raw: Raw) -> None:
     body = b'{"x": "' + b"a" * BODY_BYTES_MAX + b'"}'
-    assert signed(raw, body).status == 413
+    assert send_signed(raw, body).status == 413
 
 
 # Authentication
 
 
 @pytest.mark.parametrize("authorization", [None, "AWS4", "Basic abc"])
-def test_a_request_without_a_signature_misses_its_token(raw: Raw, authorization: str | None) -> None:
+def test_unsigned_request_is_a_missing_authentication_token(raw: Raw, authorization: str | None) -> None:
     headers = LIST_TABLES | ({"Authorization": authorization} if authorization else {})
     response = raw.send(headers=headers, body=b"{}")
     assert response.status == 400
@@ -309,7 +309,7 @@ def test_an_incomplete_signature_lists_what_is_missing(
     }
 
 
-def test_two_signatures_are_one_too_many(raw: Raw) -> None:
+def test_rejects_two_signatures(raw: Raw) -> None:
     headers = raw.signed_headers("ListTables", b"{}")
     response = raw.send(path="/?X-Amz-Algorithm=AWS4-HMAC-SHA256", headers=headers, body=b"{}")
     assert response.status == 400
@@ -352,7 +352,7 @@ def test_an_incomplete_signature_in_the_query_lists_what_is_missing(
     }
 
 
-# Forms of errors: who refuses shows in the type, and the member that holds the text differs
+# Error formats: the type and the name of the text member depend on the refusing layer
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_an_incomplete_signature_in_the_query_lists_what_is_missing(
                 {"TableName": "abc"},
                 {
                     "__type": VALIDATION_ERROR + "ValidationException",
-                    "message": "1 validation error detected: Value null at 'key' failed to satisfy constraint: "
+                    "message": "1 validation error detected: Value null at 'key' failed to satisfy constraint: "  # noqa: E501
                     "Member must not be null",
                 },
             ),
@@ -381,7 +381,7 @@ def test_an_incomplete_signature_in_the_query_lists_what_is_missing(
                 {"TableName": "abc", "Key": {"pk": {}}},
                 {
                     "__type": VALIDATION_ERROR + "ValidationException",
-                    "message": "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
+                    "message": "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",  # noqa: E501
                 },
             ),
             "a table that is not there": (
@@ -403,17 +403,17 @@ def test_an_incomplete_signature_in_the_query_lists_what_is_missing(
         }
     ),
 )
-def test_an_error_has_the_form_of_whoever_refuses(
+def test_error_format_depends_on_the_refusing_layer(
     raw: Raw, operation: str, body: dict[str, Any], answer: dict[str, str]
 ) -> None:
-    response = signed(raw, json.dumps(body).encode(), operation)
+    response = send_signed(raw, json.dumps(body).encode(), operation)
     assert response.status == 400
     assert response.json == answer
     assert response.headers["content-type"] == CONTENT_TYPE
     assert_envelope(response)
 
 
-def test_types_are_checked_before_constraints_and_those_before_values(raw: Raw) -> None:
+def test_checks_types_then_constraints_then_values(raw: Raw) -> None:
     body: dict[str, Any] = {"TableName": 1, "ReturnConsumedCapacity": "hi", "Key": {"pk": {}}}
     assert raw.refusal("GetItem", body)[0] == "SerializationException"
     text = str(raw.refusal("GetItem", body | {"TableName": "abc"})[1])
@@ -430,14 +430,14 @@ def test_boto3_sees_the_error_by_its_name(dynamodb: Any) -> None:
     assert refused.value.response["ResponseMetadata"]["RequestId"]
 
 
-def test_an_operation_of_the_service_that_is_not_built_says_so(raw: Raw) -> None:
+def test_unimplemented_operation_says_so(raw: Raw) -> None:
     if os.environ.get("HOLDFAST_CONFORMANCE_ENDPOINT"):
         pytest.skip(
             "HOLDFAST_CONFORMANCE_ENDPOINT names another endpoint, which may serve it: the sentence is ours"
         )
-    status, told = raw.call("ExecuteStatement", {"Statement": "SELECT * FROM t"})
-    assert (status, told["__type"]) == (400, FRAMEWORK_ERROR + "UnknownOperationException")
+    status, answer = raw.call("ExecuteStatement", {"Statement": "SELECT * FROM t"})
+    assert (status, answer["__type"]) == (400, FRAMEWORK_ERROR + "UnknownOperationException")
     assert (
-        told["Message"]
-        == "Holdfast does not serve ExecuteStatement yet; docs/tables.md lists what it serves."
+        answer["Message"]
+        == "Holdfast does not serve ExecuteStatement yet; docs/reference/tables.md lists what it serves."
     )

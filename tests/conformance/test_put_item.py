@@ -1,4 +1,4 @@
-"""PutItem: what its members may look like, what it refuses and in which order, and what it does."""
+"""PutItem: its shape, its refusals in order, and its effects."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 INVALID = "One or more parameter values were invalid: "
 NOT_VALID = "One or more parameter values are not valid. "
 EMPTY_VALUE = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
-TWO_TYPES = "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
+TWO_TYPES = "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"  # noqa: E501
 
 # Shape
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TableName": "string",
             "Item": "map of values",
@@ -100,7 +100,7 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("PutItem", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
 def test_an_empty_table_name_is_too_short(raw: Raw) -> None:
@@ -119,7 +119,7 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
     )
 
 
-# Validation, before the table is looked at: the table `abc` does not exist
+# Validation, before the table is looked up: the table `abc` does not exist
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,8 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
             ),
             "values without an expression": (
                 {"ExpressionAttributeValues": {}},
-                "ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null",
+                "ExpressionAttributeValues can only be specified when using expressions: ConditionExpression "
+                "is null",
             ),
             "a value without a type": ({"Item": {"a": {}}}, EMPTY_VALUE),
             "a value of an unknown type": ({"Item": {"a": {"X": ""}}}, EMPTY_VALUE),
@@ -195,12 +196,14 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
             ),
             "a name not defined": (
                 {"ConditionExpression": "attribute_exists(#a)"},
-                "Invalid ConditionExpression: An expression attribute name used in the document path is not defined; "
+                "Invalid ConditionExpression: An expression attribute name used in the document path is not "
+                "defined; "
                 "attribute name: #a",
             ),
             "a value not defined": (
                 {"ConditionExpression": "a = :a"},
-                "Invalid ConditionExpression: An expression attribute value used in expression is not defined; "
+                "Invalid ConditionExpression: An expression attribute value used in expression is not "
+                "defined; "
                 "attribute value: :a",
             ),
             "a reserved word": (
@@ -229,7 +232,7 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+def test_rejects_an_invalid_request_before_looking_up_the_table(
     raw: Raw, more: dict[str, Any], text: str
 ) -> None:
     body = {"TableName": "abc", "Item": {}} | more
@@ -241,7 +244,7 @@ def test_an_attribute_without_a_name_is_refused(raw: Raw, shared_hash_table: str
     assert raw.refusal("PutItem", body) == ("ValidationException", "Empty attribute name")
 
 
-def test_a_table_that_is_not_there_is_reported_before_the_item_is_compared_with_it(raw: Raw) -> None:
+def test_reports_a_missing_table_before_checking_the_item(raw: Raw) -> None:
     body = {"TableName": "no_such_table", "Item": {}}
     assert raw.refusal("PutItem", body) == ("ResourceNotFoundException", "Requested resource not found")
 
@@ -302,7 +305,7 @@ def test_a_table_that_is_not_there_is_reported_before_the_item_is_compared_with_
                 {"pk": {"S": "a"}, "size": {"S": "1"}},
                 INVALID + "Missing the key sk in the item",
             ),
-            # dynalite lets an empty index key through; AWS does not.
+            # dynalite accepts an empty index key; AWS does not.
             "an empty index key": (
                 {"pk": {"S": "a"}, "sk": {"S": "b"}, "kind": {"S": ""}},
                 NOT_VALID
@@ -340,7 +343,7 @@ def test_a_put_replaces_the_whole_item(raw: Raw, hash_table: str) -> None:
     assert raw.item(hash_table, {"pk": {"S": "a"}}) == {"pk": {"S": "a"}, "new": {"S": "y"}}
 
 
-def test_items_of_one_partition_are_told_apart_by_their_range_key(raw: Raw, range_table: str) -> None:
+def test_range_key_distinguishes_items_of_a_partition(raw: Raw, range_table: str) -> None:
     for sk in ("b", "c"):
         raw.put(range_table, {"pk": {"S": "a"}, "sk": {"S": sk}, "v": {"S": sk}})
     assert raw.item(range_table, {"pk": {"S": "a"}, "sk": {"S": "b"}})["v"] == {"S": "b"}
@@ -401,7 +404,7 @@ def test_a_conditional_put_writes_only_when_the_condition_holds_on_the_old_item(
     assert raw.item(hash_table, {"pk": {"S": "a"}}) == (new if holds else old)
 
 
-def test_a_failed_condition_says_so(raw: Raw, hash_table: str) -> None:
+def test_failed_condition_is_reported(raw: Raw, hash_table: str) -> None:
     body = {
         "TableName": hash_table,
         "Item": {"pk": {"S": "a"}},
@@ -422,7 +425,7 @@ def test_a_failed_condition_says_so(raw: Raw, hash_table: str) -> None:
     ("wanted", "stored", "returned"),
     [("ALL_OLD", True, True), ("NONE", True, False), ("ALL_OLD", False, False)],
 )
-def test_a_failed_condition_gives_the_old_item_when_asked(
+def test_failed_condition_returns_the_old_item_on_request(
     raw: Raw, hash_table: str, wanted: str, stored: bool, returned: bool
 ) -> None:
     old = {"pk": {"S": "a"}, "v": {"N": "1"}}
@@ -442,7 +445,7 @@ def test_a_failed_condition_gives_the_old_item_when_asked(
     assert answer.get("Item") == (old if returned else None)
 
 
-def test_of_racing_conditional_puts_exactly_one_wins(raw: Raw, hash_table: str) -> None:
+def test_exactly_one_of_racing_conditional_puts_wins(raw: Raw, hash_table: str) -> None:
     def put(writer: int) -> int:
         item = {"pk": {"S": "a"}, "writer": {"N": str(writer)}}
         body = {"TableName": hash_table, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}

@@ -1,4 +1,4 @@
-"""Query: its shape, its refusals in order, what it answers in which order, filtered and projected.
+"""Query: its shape, its refusals in order, and its answers: order, filters and projections.
 
 Key conditions, indexes, pages and capacity have files of their own.
 """
@@ -19,8 +19,8 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 Body = dict[str, Any]
@@ -40,7 +40,7 @@ ASKED = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p"
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TableName": "string",
             "IndexName": "string",
@@ -73,7 +73,7 @@ def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> Non
         ({}, "Start of structure or map found where not expected"),
     ],
 )
-def test_a_limit_that_is_no_number_is_refused(raw: Raw, value: Any, text: str) -> None:
+def test_rejects_a_limit_that_is_not_a_number(raw: Raw, value: Any, text: str) -> None:
     assert raw.refusal("Query", {"Limit": value}) == ("SerializationException", text)
 
 
@@ -119,9 +119,9 @@ def test_a_limit_that_is_no_number_is_refused(raw: Raw, value: Any, text: str) -
         }
     ),
 )
-def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, entries: set[str]) -> None:
+def test_reports_all_violated_constraints_together(raw: Raw, body: Body, entries: set[str]) -> None:
     code, text = raw.refusal("Query", body)
-    assert (code, constraints_in(text)) == ("ValidationException", entries)
+    assert (code, split_constraints(text)) == ("ValidationException", entries)
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -175,7 +175,8 @@ def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
             "a value of no type": (
                 ASKED | {"ExpressionAttributeValues": {":p": {}}},
                 "ExpressionAttributeValues contains invalid value: "
-                "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes for key :p",
+                "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes for "
+                "key :p",
             ),
             "an empty filter": (
                 ASKED | {"FilterExpression": ""},
@@ -187,17 +188,18 @@ def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
             ),
             "a filter with a name not given": (
                 ASKED | {"FilterExpression": "#x = :p"},
-                "Invalid FilterExpression: An expression attribute name used in the document path is not defined; "
+                "Invalid FilterExpression: An expression attribute name used in the document path is not "
+                "defined; "
                 "attribute name: #x",
             ),
         }
     ),
 )
-def test_what_needs_no_table_is_refused_before_it_is_looked_for(raw: Raw, body: Body, text: str) -> None:
+def test_rejects_invalid_parameters_before_looking_up_the_table(raw: Raw, body: Body, text: str) -> None:
     assert raw.refusal("Query", {"TableName": unique_name()} | body) == ("ValidationException", text)
 
 
-def test_a_table_that_is_not_there_is_not_found(raw: Raw) -> None:
+def test_missing_table_is_not_found(raw: Raw) -> None:
     refusal = raw.refusal("Query", {"TableName": unique_name()} | ASKED)
     assert refusal == ("ResourceNotFoundException", "Requested resource not found")
 
@@ -231,7 +233,8 @@ def test_a_table_that_is_not_there_is_not_found(raw: Raw) -> None:
             ),
             "something unsaid": (
                 {"Select": "SPECIFIC_ATTRIBUTES"},
-                "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES",
+                "Must specify the AttributesToGet or ProjectionExpression when choosing to get "
+                "SPECIFIC_ATTRIBUTES",
             ),
             "projected attributes of no index": (
                 {"Select": "ALL_PROJECTED_ATTRIBUTES"},
@@ -243,7 +246,7 @@ def test_a_table_that_is_not_there_is_not_found(raw: Raw) -> None:
 def test_a_query_that_the_table_cannot_answer_is_refused(
     raw: Raw, shared_index_table: str, body: Body, text: str
 ) -> None:
-    # dynalite does not look at Select. Since 2026 some regions put the prefix before these texts too.
+    # dynalite ignores Select. Since 2026 some regions put the prefix before these texts too.
     code, refused = raw.refusal("Query", {"TableName": shared_index_table} | ASKED | body)
     assert (code, str(refused).removeprefix("1 validation error detected: ")) == ("ValidationException", text)
 
@@ -253,7 +256,9 @@ def test_a_query_that_the_table_cannot_answer_is_refused(
 
 @pytest.fixture(scope="module")
 def rows(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Partition `a` with range keys 1 to 10, each with its square and a mark when even; `b` with one item."""
+    """Create partition `a` with range keys 1 to 10, each with its square and a mark when even, and `b` with
+    one item.
+    """
     table = make_shared_table("pk:S", "sk:N")
     for number in range(1, 11):
         item: Body = {"pk": {"S": "a"}, "sk": {"N": str(number)}, "square": {"N": str(number * number)}}
@@ -286,7 +291,7 @@ def test_items_come_in_reverse_when_asked(raw: Raw, rows: str) -> None:
     assert numbers(query(raw, rows, ScanIndexForward=False)) == list(range(10, 0, -1))
 
 
-def test_a_partition_that_is_not_there_has_no_items(raw: Raw, rows: str) -> None:
+def test_missing_partition_has_no_items(raw: Raw, rows: str) -> None:
     assert query(raw, rows, values={":p": {"S": "z"}}) == {"Items": [], "Count": 0, "ScannedCount": 0}
 
 
@@ -304,7 +309,7 @@ def test_a_count_has_no_items(raw: Raw, rows: str) -> None:
     assert filtered == {"Count": 5, "ScannedCount": 10}
 
 
-def test_a_projection_takes_what_it_names(raw: Raw, rows: str) -> None:
+def test_projection_returns_the_named_attributes(raw: Raw, rows: str) -> None:
     answer = query(
         raw,
         rows,
@@ -315,7 +320,7 @@ def test_a_projection_takes_what_it_names(raw: Raw, rows: str) -> None:
     assert answer["Items"] == [{"sk": {"N": "1"}, "map": {"M": {"n": {"N": "1"}, "l": {"L": [{"S": "y"}]}}}}]
 
 
-def test_specific_attributes_may_be_said_aloud(raw: Raw, rows: str) -> None:
+def test_select_specific_attributes_may_be_explicit(raw: Raw, rows: str) -> None:
     answer = query(raw, rows, ProjectionExpression="square", Select="SPECIFIC_ATTRIBUTES", Limit=1)
     assert answer["Items"] == [{"square": {"N": "1"}}]
 
@@ -324,7 +329,7 @@ def test_an_item_without_any_projected_attribute_is_empty(raw: Raw, rows: str) -
     assert query(raw, rows, ProjectionExpression="absent", Limit=2)["Items"] == [{}, {}]
 
 
-def test_a_filter_sees_what_the_projection_leaves_out(raw: Raw, rows: str) -> None:
+def test_filter_may_use_attributes_outside_the_projection(raw: Raw, rows: str) -> None:
     answer = query(
         raw, rows, ProjectionExpression="sk", FilterExpression="square = :s", values={":s": {"N": "49"}}
     )
@@ -357,7 +362,7 @@ def test_bytes_are_ordered_without_a_sign(dynamodb: Any, binary_table: str) -> N
 
 
 def test_words_are_ordered_by_their_bytes_in_utf_8(raw: Raw, range_table: str) -> None:
-    """U+FF5E is before U+1D11E in UTF-8 and behind it in UTF-16."""
+    """U+FF5E sorts before U+1D11E in UTF-8 and after it in UTF-16."""
     words = ["", "A", "Z", "a", "ä", "～", "𝄞"][1:]
     for word in reversed(words):
         raw.put(range_table, {"pk": {"S": "a"}, "sk": {"S": word}})

@@ -1,7 +1,7 @@
-"""What a Query or a Scan costs: the sizes of all items read are added, then rounded up to 4 KB once.
+"""The cost of a Query or a Scan: the sizes of all items read are added, then rounded up to 4 KB once.
 
-Half of it for an eventually consistent read; an index costs what is read of it, and a local index that
-fetches from its table costs both. What a write or a keyed read costs is elsewhere.
+An eventually consistent read costs half. An index costs the data read from it, and a local index that
+fetches from its table costs both. The costs of writes and keyed reads are in `test_item_capacity.py`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Body = dict[str, Any]
 KIND = {"KeyConditionExpression": "kind = :k", "ExpressionAttributeValues": {":k": {"S": "k"}}}
 
 
-def sized(size: int, **attributes: str | Body) -> Body:
-    """An item of that many bytes: its names, its strings, and what fills it up."""
+def make_item(size: int, **attributes: str | Body) -> Body:
+    """Return an item of `size` bytes, padded with the attribute `f`."""
     item = {name: value if isinstance(value, dict) else {"S": value} for name, value in attributes.items()}
     used = sum(len(name) + number_size(value) for name, value in item.items())
     return item | {"f": {"S": "x" * (size - used - 1)}}
 
 
 def number_size(value: Body) -> int:
-    """Only of strings, and of numbers with one digit, which take two bytes."""
+    """Return the size of a string, or of a number with one digit, which takes two bytes."""
     return len(value["S"]) if "S" in value else 2
 
 
@@ -45,10 +45,10 @@ def query(raw: Raw, table: str, **request: Any) -> Body:
 
 @pytest.fixture(scope="module")
 def eight_kilobytes(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Eight items of exactly 1 KB in one partition."""
+    """Create eight items of exactly 1 KB in one partition."""
     name = make_shared_table("pk:S", "sk:S")
     for number in range(8):
-        raw.put(name, sized(1024, pk="p", sk=str(number)))
+        raw.put(name, make_item(1024, pk="p", sk=str(number)))
     return name
 
 
@@ -66,15 +66,15 @@ def test_sizes_are_added_before_they_are_rounded(
 @pytest.mark.parametrize(
     ("limit", "units"), [(1, 0.5), (4, 0.5), (5, 1.0), (8, 1.0)], ids=["1 KB", "4 KB", "5 KB", "8 KB"]
 )
-def test_only_what_is_read_is_paid(raw: Raw, eight_kilobytes: str, limit: int, units: float) -> None:
+def test_charges_only_for_items_read(raw: Raw, eight_kilobytes: str, limit: int, units: float) -> None:
     assert query(raw, eight_kilobytes, Limit=limit)["CapacityUnits"] == units
 
 
-def test_one_byte_more_than_4_kilobytes_is_the_next_unit(raw: Raw, make_table: MakeTable) -> None:
+def test_one_byte_over_4_kb_costs_another_unit(raw: Raw, make_table: MakeTable) -> None:
     name = make_table("pk:S", "sk:S")
-    raw.put(name, sized(4096, pk="p", sk="a"))
+    raw.put(name, make_item(4096, pk="p", sk="a"))
     assert query(raw, name, ConsistentRead=True)["CapacityUnits"] == 1
-    raw.put(name, sized(4097, pk="p", sk="a"))
+    raw.put(name, make_item(4097, pk="p", sk="a"))
     assert query(raw, name, ConsistentRead=True)["CapacityUnits"] == 2
     assert query(raw, name)["CapacityUnits"] == 1
 
@@ -97,9 +97,7 @@ def test_names_and_every_byte_of_a_character_are_counted(raw: Raw, make_table: M
     ],
     ids=["filter", "projection", "count"],
 )
-def test_what_is_left_out_of_the_answer_is_paid_all_the_same(
-    raw: Raw, eight_kilobytes: str, request_: Body
-) -> None:
+def test_charges_for_items_left_out_of_the_answer(raw: Raw, eight_kilobytes: str, request_: Body) -> None:
     assert query(raw, eight_kilobytes, **request_)["CapacityUnits"] == 1
 
 
@@ -109,13 +107,15 @@ def test_a_total_has_no_breakdown(raw: Raw, eight_kilobytes: str) -> None:
 
 
 @pytest.mark.parametrize("request_", [{}, {"ReturnConsumedCapacity": "NONE"}], ids=["not asked", "none"])
-def test_capacity_that_is_not_asked_for_is_not_told(raw: Raw, eight_kilobytes: str, request_: Body) -> None:
+def test_returns_no_capacity_unless_requested(raw: Raw, eight_kilobytes: str, request_: Body) -> None:
     assert "ConsumedCapacity" not in raw.answer("Scan", {"TableName": eight_kilobytes} | request_)
 
 
 @pytest.fixture(scope="module")
-def indexed(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Three items of 3,000 bytes; local and global indexes that hold all of them, or their keys."""
+def indexed_table(make_shared_table: MakeTable, raw: Raw) -> str:
+    """Create three items of 3,000 bytes, with local and global indexes that hold whole items or only their
+    keys.
+    """
     name = make_shared_table(
         "pk:S",
         "sk:S",
@@ -123,15 +123,15 @@ def indexed(make_shared_table: MakeTable, raw: Raw) -> str:
         gsi=[index("ours_all", "kind:S"), index("ours_keys", "kind:S", projection="KEYS_ONLY")],
     )
     for number in range(3):
-        raw.put(name, sized(3000, pk="p", sk=str(number), w={"N": str(number + 1)}, kind="k"))
+        raw.put(name, make_item(3000, pk="p", sk=str(number), w={"N": str(number + 1)}, kind="k"))
     return name
 
 
 @pytest.mark.parametrize(("name", "units"), [("ours_all", 1.5), ("ours_keys", 0.5)])
-def test_a_global_index_costs_what_is_in_it(raw: Raw, indexed: str, name: str, units: float) -> None:
+def test_global_index_costs_its_projected_data(raw: Raw, indexed_table: str, name: str, units: float) -> None:
     for capacity in (
-        cost(raw, "Query", indexed, IndexName=name, **KIND),
-        cost(raw, "Scan", indexed, IndexName=name),
+        cost(raw, "Query", indexed_table, IndexName=name, **KIND),
+        cost(raw, "Scan", indexed_table, IndexName=name),
     ):
         assert capacity["CapacityUnits"] == units
         assert capacity["GlobalSecondaryIndexes"] == {name: {"CapacityUnits": units}}
@@ -143,10 +143,10 @@ def test_a_global_index_costs_what_is_in_it(raw: Raw, indexed: str, name: str, u
     ("name", "consistent", "units"),
     [("mine_all", True, 3), ("mine_all", False, 1.5), ("mine_keys", True, 1), ("mine_keys", False, 0.5)],
 )
-def test_a_local_index_costs_what_is_in_it(
-    raw: Raw, indexed: str, name: str, consistent: bool, units: float
+def test_local_index_costs_its_projected_data(
+    raw: Raw, indexed_table: str, name: str, consistent: bool, units: float
 ) -> None:
-    capacity = query(raw, indexed, IndexName=name, ConsistentRead=consistent)
+    capacity = query(raw, indexed_table, IndexName=name, ConsistentRead=consistent)
     assert capacity["CapacityUnits"] == units
     assert capacity["LocalSecondaryIndexes"] == {name: {"CapacityUnits": units}}
     assert capacity["Table"] == {"CapacityUnits": 0}
@@ -156,19 +156,19 @@ def test_a_local_index_costs_what_is_in_it(
     "request_", [{"Select": "ALL_ATTRIBUTES"}, {"ProjectionExpression": "f"}], ids=["everything", "something"]
 )
 @pytest.mark.parametrize("consistent", [True, False], ids=["consistent", "eventual"])
-def test_what_a_local_index_fetches_is_paid_at_the_table(
-    raw: Raw, indexed: str, request_: Body, consistent: bool
+def test_local_index_fetches_are_charged_to_the_table(
+    raw: Raw, indexed_table: str, request_: Body, consistent: bool
 ) -> None:
     # dynalite fetches only for Select.
-    capacity = query(raw, indexed, IndexName="mine_keys", ConsistentRead=consistent, **request_)
+    capacity = query(raw, indexed_table, IndexName="mine_keys", ConsistentRead=consistent, **request_)
     factor = 1 if consistent else 0.5
     assert capacity["LocalSecondaryIndexes"] == {"mine_keys": {"CapacityUnits": 1 * factor}}
     assert capacity["Table"] == {"CapacityUnits": 3 * factor}
     assert capacity["CapacityUnits"] == 4 * factor
 
 
-def test_the_pages_of_a_scan_are_paid_one_by_one(raw: Raw, eight_kilobytes: str) -> None:
-    """Eight kilobytes in pages of three items: each page is rounded up by itself."""
+def test_each_scan_page_is_charged_separately(raw: Raw, eight_kilobytes: str) -> None:
+    """Eight kilobytes in pages of three items: each page is rounded up separately."""
     body: Body = {"Limit": 3}
     units = []
     while True:

@@ -1,4 +1,4 @@
-"""Scan: its shape, its refusals, filters and projections, and segments that share a table among workers."""
+"""Scan: its shape, its refusals, filters and projections, and parallel segments."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 Body = dict[str, Any]
@@ -34,7 +34,7 @@ SCALARS = "Key attributes must be scalars; list random access '[]' and map looku
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TableName": "string",
             "IndexName": "string",
@@ -64,7 +64,7 @@ def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> Non
         ({}, "Start of structure or map found where not expected"),
     ],
 )
-def test_a_count_that_is_no_number_is_refused(raw: Raw, member: str, value: Any, text: str) -> None:
+def test_rejects_a_count_that_is_not_a_number(raw: Raw, member: str, value: Any, text: str) -> None:
     assert raw.refusal("Scan", {member: value}) == ("SerializationException", text)
 
 
@@ -104,9 +104,9 @@ def test_a_count_that_is_no_number_is_refused(raw: Raw, member: str, value: Any,
         }
     ),
 )
-def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, entries: set[str]) -> None:
+def test_reports_all_violated_constraints_together(raw: Raw, body: Body, entries: set[str]) -> None:
     code, text = raw.refusal("Scan", body)
-    assert (code, constraints_in(text)) == ("ValidationException", entries)
+    assert (code, split_constraints(text)) == ("ValidationException", entries)
 
 
 # Validation
@@ -119,7 +119,7 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
             "old and new ways of asking": (
                 {"FilterExpression": "a = :a", "ScanFilter": {}, "AttributesToGet": ["a"]},
                 MIXED
-                + "Non-expression parameters: {AttributesToGet, ScanFilter} Expression parameters: {FilterExpression}",
+                + "Non-expression parameters: {AttributesToGet, ScanFilter} Expression parameters: {FilterExpression}",  # noqa: E501
             ),
             "names without an expression": (
                 {"ExpressionAttributeNames": {"#a": "a"}},
@@ -127,7 +127,8 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
             ),
             "values without a filter": (
                 {"ProjectionExpression": "a", "ExpressionAttributeValues": {":a": {"S": "a"}}},
-                "ExpressionAttributeValues can only be specified when using expressions: FilterExpression is null",
+                "ExpressionAttributeValues can only be specified when using expressions: FilterExpression is "
+                "null",
             ),
             "no values": (
                 {"FilterExpression": "a = :a", "ExpressionAttributeValues": {}},
@@ -139,7 +140,7 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
                 "when Segment parameter is present",
             ),
             "the first segment of none": (
-                # dynalite takes the number 0 for no segment.
+                # dynalite reads the number 0 as no segment.
                 {"Segment": 0},
                 "The TotalSegments parameter is required but was not present in the request "
                 "when Segment parameter is present",
@@ -168,11 +169,11 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
         }
     ),
 )
-def test_what_needs_no_table_is_refused_before_it_is_looked_for(raw: Raw, body: Body, text: str) -> None:
+def test_rejects_invalid_parameters_before_looking_up_the_table(raw: Raw, body: Body, text: str) -> None:
     assert raw.refusal("Scan", {"TableName": unique_name()} | body) == ("ValidationException", text)
 
 
-def test_a_table_that_is_not_there_is_not_found(raw: Raw) -> None:
+def test_missing_table_is_not_found(raw: Raw) -> None:
     refusal = raw.refusal("Scan", {"TableName": unique_name()})
     assert refusal == ("ResourceNotFoundException", "Requested resource not found")
 
@@ -186,7 +187,7 @@ def test_a_table_that_is_not_there_is_not_found(raw: Raw) -> None:
                 "The table does not have the specified index: absent",
             ),
             "a consistent read of a global index": (
-                # dynalite lets it pass.
+                # dynalite accepts it.
                 {"IndexName": "by_kind", "ConsistentRead": True},
                 "Consistent reads are not supported on global secondary indexes",
             ),
@@ -197,7 +198,8 @@ def test_a_table_that_is_not_there_is_not_found(raw: Raw) -> None:
             ),
             "something unsaid": (
                 {"Select": "SPECIFIC_ATTRIBUTES"},
-                "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES",
+                "Must specify the AttributesToGet or ProjectionExpression when choosing to get "
+                "SPECIFIC_ATTRIBUTES",
             ),
             "projected attributes of no index": (
                 {"Select": "ALL_PROJECTED_ATTRIBUTES"},
@@ -223,8 +225,8 @@ ITEMS = [
 
 
 @pytest.fixture(scope="module")
-def filled(make_shared_table: MakeTable, raw: Raw) -> str:
-    """A hundred items in seven partitions."""
+def filled_table(make_shared_table: MakeTable, raw: Raw) -> str:
+    """Create a hundred items in seven partitions."""
     table = make_shared_table("pk:S", "sk:S")
     for item in ITEMS:
         raw.put(table, item)
@@ -236,42 +238,42 @@ def scan(raw: Raw, table: str, **request: Any) -> Body:
     return answer
 
 
-def ordered(items: list[Body]) -> list[Body]:
+def sort_items(items: list[Body]) -> list[Body]:
     return sorted(items, key=lambda item: int(item["n"]["N"]))
 
 
-def test_every_item_is_found_once(raw: Raw, filled: str) -> None:
-    answer = scan(raw, filled, ConsistentRead=True)
-    assert ordered(answer["Items"]) == ITEMS
+def test_every_item_is_found_once(raw: Raw, filled_table: str) -> None:
+    answer = scan(raw, filled_table, ConsistentRead=True)
+    assert sort_items(answer["Items"]) == ITEMS
     assert (answer["Count"], answer["ScannedCount"]) == (100, 100)
     assert "LastEvaluatedKey" not in answer
 
 
-def test_the_items_of_a_partition_stand_together_in_order(raw: Raw, filled: str) -> None:
-    keys = [(item["pk"]["S"], item["sk"]["S"]) for item in scan(raw, filled)["Items"]]
+def test_returns_each_partition_contiguously_and_in_order(raw: Raw, filled_table: str) -> None:
+    keys = [(item["pk"]["S"], item["sk"]["S"]) for item in scan(raw, filled_table)["Items"]]
     partitions = list(dict.fromkeys(pk for pk, _ in keys))
     assert len(partitions) == 7
     assert keys == [(pk, sk) for wanted in partitions for pk, sk in sorted(keys) if pk == wanted]
 
 
-def test_a_filter_may_ask_for_keys_too(raw: Raw, filled: str) -> None:
+def test_a_filter_may_ask_for_keys_too(raw: Raw, filled_table: str) -> None:
     answer = scan(
         raw,
-        filled,
+        filled_table,
         FilterExpression="pk = :p AND n < :n",
         ExpressionAttributeValues={":p": {"S": "p3"}, ":n": {"N": "20"}},
     )
-    assert [item["n"]["N"] for item in ordered(answer["Items"])] == ["3", "10", "17"]
+    assert [item["n"]["N"] for item in sort_items(answer["Items"])] == ["3", "10", "17"]
     assert (answer["Count"], answer["ScannedCount"]) == (3, 100)
 
 
-def test_a_count_has_no_items(raw: Raw, filled: str) -> None:
-    assert scan(raw, filled, Select="COUNT") == {"Count": 100, "ScannedCount": 100}
+def test_a_count_has_no_items(raw: Raw, filled_table: str) -> None:
+    assert scan(raw, filled_table, Select="COUNT") == {"Count": 100, "ScannedCount": 100}
 
 
-def test_a_projection_takes_what_it_names(raw: Raw, filled: str) -> None:
-    items = scan(raw, filled, ProjectionExpression="n, absent")["Items"]
-    assert ordered(items) == [{"n": item["n"]} for item in ITEMS]
+def test_projection_returns_the_named_attributes(raw: Raw, filled_table: str) -> None:
+    items = scan(raw, filled_table, ProjectionExpression="n, absent")["Items"]
+    assert sort_items(items) == [{"n": item["n"]} for item in ITEMS]
 
 
 def test_an_empty_table_has_no_items(raw: Raw, hash_table: str) -> None:
@@ -279,9 +281,9 @@ def test_an_empty_table_has_no_items(raw: Raw, hash_table: str) -> None:
 
 
 @pytest.mark.parametrize("total", [1, 2, 3, 7, 50])
-def test_segments_share_the_table_among_them(raw: Raw, filled: str, total: int) -> None:
-    answers = [scan(raw, filled, Segment=segment, TotalSegments=total) for segment in range(total)]
-    assert ordered([item for answer in answers for item in answer["Items"]]) == ITEMS
+def test_segments_share_the_table_among_them(raw: Raw, filled_table: str, total: int) -> None:
+    answers = [scan(raw, filled_table, Segment=segment, TotalSegments=total) for segment in range(total)]
+    assert sort_items([item for answer in answers for item in answer["Items"]]) == ITEMS
     partitions = [{item["pk"]["S"] for item in answer["Items"]} for answer in answers]
     assert sum(map(len, partitions)) == 7, "a partition lies in one segment"
 
@@ -294,31 +296,33 @@ def test_many_partitions_are_spread_over_the_segments(raw: Raw, hash_table: str)
     assert min(counts) >= 5
 
 
-def test_a_million_segments_are_allowed(raw: Raw, filled: str) -> None:
-    assert scan(raw, filled, Segment=999999, TotalSegments=1000000)["ScannedCount"] <= 100
+def test_a_million_segments_are_allowed(raw: Raw, filled_table: str) -> None:
+    assert scan(raw, filled_table, Segment=999999, TotalSegments=1000000)["ScannedCount"] <= 100
 
 
-def test_a_segment_is_paged_to_its_end(raw: Raw, filled: str) -> None:
+def test_a_segment_is_paged_to_its_end(raw: Raw, filled_table: str) -> None:
     found: list[Body] = []
     for segment in range(3):
         request: Body = {"Segment": segment, "TotalSegments": 3, "Limit": 7}
         while True:
-            answer = scan(raw, filled, **request)
+            answer = scan(raw, filled_table, **request)
             found += answer["Items"]
             if "LastEvaluatedKey" not in answer:
                 break
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-    assert ordered(found) == ITEMS
+    assert sort_items(found) == ITEMS
 
 
-def test_a_key_of_another_segment_is_no_start(raw: Raw, filled: str) -> None:
+def test_rejects_a_start_key_of_another_segment(raw: Raw, filled_table: str) -> None:
     # DynamoDB Local: "Exclusive start key must lie within the segment".
     owner = next(
-        segment for segment in range(2) if scan(raw, filled, Segment=segment, TotalSegments=2)["Count"] > 0
+        segment
+        for segment in range(2)
+        if scan(raw, filled_table, Segment=segment, TotalSegments=2)["Count"] > 0
     )
-    item = scan(raw, filled, Segment=owner, TotalSegments=2, Limit=1)["Items"][0]
+    item = scan(raw, filled_table, Segment=owner, TotalSegments=2, Limit=1)["Items"][0]
     body = {
-        "TableName": filled,
+        "TableName": filled_table,
         "Segment": 1 - owner,
         "TotalSegments": 2,
         "ExclusiveStartKey": {"pk": item["pk"], "sk": item["sk"]},
@@ -328,5 +332,5 @@ def test_a_key_of_another_segment_is_no_start(raw: Raw, filled: str) -> None:
         f"Please use ExclusiveStartKey with correct Segment. TotalSegments: 2 Segment: {1 - owner}"
     )
     assert raw.refusal("Scan", body) == ("ValidationException", text)
-    # The filter is looked at only afterwards.
+    # The filter is checked only afterwards.
     assert raw.refusal("Scan", body | {"FilterExpression": "attribute_exists(pk.a)"})[1] == text

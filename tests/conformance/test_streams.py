@@ -1,8 +1,7 @@
-"""Streams: every real change of a table, once, in order, as the table's view shows it.
+"""Streams: every effective change of a table, once and in order, with the images of its view.
 
 ListStreams, DescribeStream, GetShardIterator and GetRecords each have their shape and refusals first; then
-comes what records hold, which changes make one, how readers move through a shard, and what time-to-live leaves
-behind.
+come the contents of records, the changes that make one, reading a shard, and expired items.
 """
 
 from __future__ import annotations
@@ -15,7 +14,16 @@ from typing import Any
 import pytest
 
 from .conftest import ENDPOINT_VARIABLE, MakeTable
-from .protocol import NOT_NULL, STREAMS, TABLE_NAME_PATTERN, Raw, cases, constraint, constraints_in, malformed
+from .protocol import (
+    NOT_NULL,
+    STREAMS,
+    TABLE_NAME_PATTERN,
+    Raw,
+    cases,
+    constraint,
+    malformed_cases,
+    split_constraints,
+)
 
 Body = dict[str, Any]
 
@@ -24,11 +32,11 @@ AT_LEAST_1 = "Member must have value greater than or equal to 1"
 LATER_S = 3600
 
 
-def op(name: str) -> str:
+def target(name: str) -> str:
     return f"{STREAMS}.{name}"
 
 
-def on(view: str) -> Body:
+def stream_settings(view: str) -> Body:
     return {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": view}}
 
 
@@ -43,13 +51,13 @@ STRINGS = {
 MALFORMED = [
     pytest.param(operation, *case.values, id=f"{operation} {case.id}")
     for operation, members in STRINGS.items()
-    for case in malformed(dict.fromkeys(members, "string"))
+    for case in malformed_cases(dict.fromkeys(members, "string"))
 ]
 
 
 @pytest.mark.parametrize(("operation", "body", "text"), MALFORMED)
-def test_a_member_that_is_no_string_is_refused(raw: Raw, operation: str, body: Body, text: str) -> None:
-    assert raw.refusal(op(operation), body) == ("SerializationException", text)
+def test_rejects_a_member_that_is_not_a_string(raw: Raw, operation: str, body: Body, text: str) -> None:
+    assert raw.refusal(target(operation), body) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize("operation", ["ListStreams", "DescribeStream", "GetRecords"])
@@ -61,8 +69,8 @@ def test_a_member_that_is_no_string_is_refused(raw: Raw, operation: str, body: B
         ([], "Unrecognized collection type class java.lang.Integer"),
     ],
 )
-def test_a_limit_that_is_no_number_is_refused(raw: Raw, operation: str, value: Any, text: str) -> None:
-    assert raw.refusal(op(operation), {"Limit": value}) == ("SerializationException", text)
+def test_rejects_a_limit_that_is_not_a_number(raw: Raw, operation: str, value: Any, text: str) -> None:
+    assert raw.refusal(target(operation), {"Limit": value}) == ("SerializationException", text)
 
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/absent/stream/2026-01-01T00:00:00.000"
@@ -134,17 +142,15 @@ SHARD = "shardId-00000000000000000000-00000000"
         }
     ),
 )
-def test_every_constraint_that_is_not_met_is_told(
-    raw: Raw, operation: str, body: Body, entries: set[str]
-) -> None:
+def test_reports_every_violated_constraint(raw: Raw, operation: str, body: Body, entries: set[str]) -> None:
     # dynalite has no streams, and DynamoDB Local and moto check hardly any of this.
-    code, text = raw.refusal(op(operation), body)
-    assert (code, constraints_in(text)) == ("ValidationException", entries)
+    code, text = raw.refusal(target(operation), body)
+    assert (code, split_constraints(text)) == ("ValidationException", entries)
 
 
 def test_an_unknown_kind_of_iterator_is_refused(raw: Raw) -> None:
     body = {"StreamArn": ARN, "ShardId": SHARD, "ShardIteratorType": "FIRST"}
-    code, text = raw.refusal(op("GetShardIterator"), body)
+    code, text = raw.refusal(target("GetShardIterator"), body)
     assert code == "ValidationException"
     start = "1 validation error detected: Value 'FIRST' at 'shardIteratorType' failed to satisfy constraint: "
     assert str(text).startswith(start + "Member must satisfy enum value set: [")
@@ -153,11 +159,11 @@ def test_an_unknown_kind_of_iterator_is_refused(raw: Raw) -> None:
 @pytest.mark.parametrize(
     ("operation", "limit"), [("ListStreams", 101), ("DescribeStream", 101), ("GetRecords", 1001)]
 )
-def test_a_page_has_a_largest_size(raw: Raw, operation: str, limit: int) -> None:
+def test_rejects_an_oversized_page(raw: Raw, operation: str, limit: int) -> None:
     # DynamoDB Local: "One or more parameter values were invalid: Limit should be less than or equal to 1000".
     body = {"StreamArn": ARN} if operation == "DescribeStream" else {}
     body |= {"ShardIterator": "a"} if operation == "GetRecords" else {}
-    code, text = raw.refusal(op(operation), body | {"Limit": limit})
+    code, text = raw.refusal(target(operation), body | {"Limit": limit})
     assert code == "ValidationException"
     assert "imit" in str(text)
     assert str(limit - 1) in str(text)
@@ -166,41 +172,42 @@ def test_a_page_has_a_largest_size(raw: Raw, operation: str, limit: int) -> None
 # Validation
 
 
-def test_a_stream_that_is_not_there_is_named(raw: Raw) -> None:
+def test_names_a_missing_stream(raw: Raw) -> None:
     text = f"Requested resource not found: Stream: {ARN} not found"
-    assert raw.refusal(op("DescribeStream"), {"StreamArn": ARN}) == ("ResourceNotFoundException", text)
+    assert raw.refusal(target("DescribeStream"), {"StreamArn": ARN}) == ("ResourceNotFoundException", text)
 
 
-def test_a_stream_that_is_not_there_has_no_iterator(raw: Raw) -> None:
+def test_missing_stream_has_no_iterator(raw: Raw) -> None:
     body = {"StreamArn": ARN, "ShardId": SHARD, "ShardIteratorType": "LATEST"}
-    assert raw.refusal(op("GetShardIterator"), body)[0] == "ResourceNotFoundException"
+    assert raw.refusal(target("GetShardIterator"), body)[0] == "ResourceNotFoundException"
 
 
-def test_a_shard_that_is_not_there_has_no_iterator(raw: Raw, streamed: Stream) -> None:
-    body = {"StreamArn": streamed.arn, "ShardId": SHARD, "ShardIteratorType": "LATEST"}
-    assert raw.refusal(op("GetShardIterator"), body)[0] == "ResourceNotFoundException"
+def test_missing_shard_has_no_iterator(raw: Raw, table_stream: Stream) -> None:
+    body = {"StreamArn": table_stream.arn, "ShardId": SHARD, "ShardIteratorType": "LATEST"}
+    assert raw.refusal(target("GetShardIterator"), body)[0] == "ResourceNotFoundException"
 
 
-def test_an_iterator_that_nobody_gave_out_is_refused(raw: Raw) -> None:
-    code, text = raw.refusal(op("GetRecords"), {"ShardIterator": "garbage"})
+def test_forged_iterator_is_refused(raw: Raw) -> None:
+    code, text = raw.refusal(target("GetRecords"), {"ShardIterator": "garbage"})
     assert (code, text) == ("ValidationException", "Invalid ShardIterator")
 
 
 @pytest.mark.parametrize("kind", ["AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"])
-def test_a_place_needs_a_sequence_number(raw: Raw, streamed: Stream, kind: str) -> None:
-    body = {"StreamArn": streamed.arn, "ShardId": streamed.shard, "ShardIteratorType": kind}
-    assert raw.refusal(op("GetShardIterator"), body)[0] == "ValidationException"
+def test_sequence_number_iterator_needs_a_sequence_number(raw: Raw, table_stream: Stream, kind: str) -> None:
+    body = {"StreamArn": table_stream.arn, "ShardId": table_stream.shard, "ShardIteratorType": kind}
+    assert raw.refusal(target("GetShardIterator"), body)[0] == "ValidationException"
 
 
 @pytest.mark.parametrize("kind", ["TRIM_HORIZON", "LATEST"])
-def test_an_end_takes_no_sequence_number(raw: Raw, streamed: Stream, kind: str) -> None:
-    body = {"StreamArn": streamed.arn, "ShardId": streamed.shard, "ShardIteratorType": kind}
+def test_horizon_and_latest_take_no_sequence_number(raw: Raw, table_stream: Stream, kind: str) -> None:
+    body = {"StreamArn": table_stream.arn, "ShardId": table_stream.shard, "ShardIteratorType": kind}
     assert (
-        raw.refusal(op("GetShardIterator"), body | {"SequenceNumber": "1" * 21})[0] == "ValidationException"
+        raw.refusal(target("GetShardIterator"), body | {"SequenceNumber": "1" * 21})[0]
+        == "ValidationException"
     )
 
 
-# What the tests below read with
+# Helpers
 
 
 class Stream:
@@ -230,7 +237,7 @@ class Stream:
         return answer["Records"], answer.get("NextShardIterator")
 
     def read(self, iterator: str) -> list[Body]:
-        """Records from there to where the shard ends for now."""
+        """Return the records from the iterator to the current end of the shard."""
         found: list[Body] = []
         following: str | None = iterator
         while following:
@@ -245,7 +252,7 @@ class Stream:
         return [record for shard in shards for record in self.read(self.iterator("TRIM_HORIZON", shard))]
 
     def changes(self) -> list[tuple[str, Body | None, Body | None]]:
-        """Each record as its event, old image and new image."""
+        """Return each record as its event, old image and new image."""
         return [
             (record["eventName"], record["dynamodb"].get("OldImage"), record["dynamodb"].get("NewImage"))
             for record in self.records()
@@ -258,13 +265,13 @@ OpenStream = Callable[..., Stream]
 @pytest.fixture
 def open_stream(dynamodb: Any, streams: Any, make_table: MakeTable) -> OpenStream:
     def make(view: str = "NEW_AND_OLD_IMAGES", *keys: str) -> Stream:
-        return Stream(dynamodb, streams, make_table(*(keys or ("pk:S",)), **on(view)))
+        return Stream(dynamodb, streams, make_table(*(keys or ("pk:S",)), **stream_settings(view)))
 
     return make
 
 
 @pytest.fixture
-def streamed(open_stream: OpenStream) -> Stream:
+def table_stream(open_stream: OpenStream) -> Stream:
     return open_stream()
 
 
@@ -275,11 +282,11 @@ def item(key: str = "a", **attributes: str) -> Body:
 # ListStreams and DescribeStream
 
 
-def test_a_stream_is_listed_under_its_table(streams: Any, streamed: Stream) -> None:
-    (entry,) = streams.list_streams(TableName=streamed.table)["Streams"]
-    assert entry["TableName"] == streamed.table
-    assert entry["StreamArn"] == streamed.arn
-    assert streamed.arn.endswith(f"/stream/{entry['StreamLabel']}")
+def test_a_stream_is_listed_under_its_table(streams: Any, table_stream: Stream) -> None:
+    (entry,) = streams.list_streams(TableName=table_stream.table)["Streams"]
+    assert entry["TableName"] == table_stream.table
+    assert entry["StreamArn"] == table_stream.arn
+    assert table_stream.arn.endswith(f"/stream/{entry['StreamLabel']}")
 
 
 def test_a_table_without_a_stream_has_none(streams: Any, hash_table: str) -> None:
@@ -312,19 +319,19 @@ def test_a_stream_is_described(open_stream: OpenStream) -> None:
     assert abs(description["CreationRequestDateTime"].timestamp() - time.time()) < LATER_S
 
 
-def test_an_open_shard_has_a_beginning_and_no_end(streamed: Stream) -> None:
-    (shard,) = streamed.describe()["Shards"]
+def test_an_open_shard_has_a_beginning_and_no_end(table_stream: Stream) -> None:
+    (shard,) = table_stream.describe()["Shards"]
     assert 28 <= len(shard["ShardId"]) <= 65
     sequence = shard["SequenceNumberRange"]
     assert 21 <= len(sequence["StartingSequenceNumber"]) <= 40
     assert "EndingSequenceNumber" not in sequence
 
 
-def test_shards_are_listed_behind_one(streamed: Stream) -> None:
-    assert streamed.describe(ExclusiveStartShardId=streamed.shard)["Shards"] == []
+def test_lists_shards_after_a_given_shard(table_stream: Stream) -> None:
+    assert table_stream.describe(ExclusiveStartShardId=table_stream.shard)["Shards"] == []
 
 
-# What a record holds
+# Contents of a record
 
 OLD, NEW = item(v="old"), item(v="new")
 
@@ -338,7 +345,7 @@ OLD, NEW = item(v="old"), item(v="new")
         ("NEW_AND_OLD_IMAGES", [(None, OLD), (OLD, NEW), (NEW, None)]),
     ],
 )
-def test_a_record_shows_what_the_view_shows(
+def test_record_images_follow_the_stream_view(
     raw: Raw, open_stream: OpenStream, view: str, images: list[tuple[Body | None, Body | None]]
 ) -> None:
     stream = open_stream(view)
@@ -352,9 +359,9 @@ def test_a_record_shows_what_the_view_shows(
         assert record["dynamodb"]["StreamViewType"] == view
 
 
-def test_a_record_says_where_and_when(raw: Raw, streamed: Stream) -> None:
-    raw.put(streamed.table, OLD)
-    (record,) = streamed.records()
+def test_record_has_region_and_time(raw: Raw, table_stream: Stream) -> None:
+    raw.put(table_stream.table, OLD)
+    (record,) = table_stream.records()
     assert record["eventSource"] == "aws:dynamodb"
     assert record["eventVersion"] == "1.1"  # moto: 1.0
     assert record["awsRegion"]
@@ -369,8 +376,8 @@ def test_a_record_says_where_and_when(raw: Raw, streamed: Stream) -> None:
 def test_a_record_is_as_large_as_its_key_and_its_images(
     raw: Raw, make_table: MakeTable, dynamodb: Any, streams: Any
 ) -> None:
-    """The three records of the developer guide's example event, of 26, 59 and 38 bytes."""
-    stream = Stream(dynamodb, streams, make_table("Id:N", **on("NEW_AND_OLD_IMAGES")))
+    """The three records of the developer guide's example event have 26, 59 and 38 bytes."""
+    stream = Stream(dynamodb, streams, make_table("Id:N", **stream_settings("NEW_AND_OLD_IMAGES")))
     key = {"Id": {"N": "101"}}
     raw.put(stream.table, key | {"Message": {"S": "New item!"}})
     raw.put(stream.table, key | {"Message": {"S": "This item has changed"}})
@@ -385,7 +392,7 @@ def test_the_key_of_a_record_has_both_parts(raw: Raw, open_stream: OpenStream) -
     assert record["dynamodb"]["Keys"] == {"pk": {"S": "a"}, "sk": {"N": "1.5"}}
 
 
-def test_images_hold_every_type(raw: Raw, dynamodb: Any, streamed: Stream) -> None:
+def test_images_hold_every_type(raw: Raw, dynamodb: Any, table_stream: Stream) -> None:
     whole: Body = item() | {
         "n": {"N": "-1.5"},
         "b": {"B": b"\x00\xff"},
@@ -395,11 +402,11 @@ def test_images_hold_every_type(raw: Raw, dynamodb: Any, streamed: Stream) -> No
         "m": {"M": {"deep": {"M": {}}}},
         "ns": {"NS": ["1"]},
     }
-    dynamodb.put_item(TableName=streamed.table, Item=whole)
-    assert streamed.changes() == [("INSERT", None, whole)]
+    dynamodb.put_item(TableName=table_stream.table, Item=whole)
+    assert table_stream.changes() == [("INSERT", None, whole)]
 
 
-# Which changes make a record
+# Changes that make a record
 
 
 def update(table: str, expression: str | None, **values: Body) -> Body:
@@ -433,51 +440,53 @@ def update(table: str, expression: str | None, **values: Body) -> Body:
         }
     ),
 )
-def test_what_changes_nothing_makes_no_record(raw: Raw, streamed: Stream, operation: str, body: Body) -> None:
+def test_write_without_a_change_makes_no_record(
+    raw: Raw, table_stream: Stream, operation: str, body: Body
+) -> None:
     # moto records them all.
-    raw.put(streamed.table, OLD)
-    raw.answer(operation, {"TableName": streamed.table} | body)
-    assert streamed.changes() == [("INSERT", None, OLD)]
+    raw.put(table_stream.table, OLD)
+    raw.answer(operation, {"TableName": table_stream.table} | body)
+    assert table_stream.changes() == [("INSERT", None, OLD)]
 
 
-def test_a_refused_write_makes_no_record(raw: Raw, streamed: Stream) -> None:
-    body = {"TableName": streamed.table, "Item": OLD, "ConditionExpression": "attribute_exists(pk)"}
+def test_a_refused_write_makes_no_record(raw: Raw, table_stream: Stream) -> None:
+    body = {"TableName": table_stream.table, "Item": OLD, "ConditionExpression": "attribute_exists(pk)"}
     assert raw.refusal("PutItem", body)[0] == "ConditionalCheckFailedException"
-    assert streamed.records() == []
+    assert table_stream.records() == []
 
 
-def test_an_update_that_makes_an_item_is_an_insert(raw: Raw, streamed: Stream) -> None:
-    raw.answer("UpdateItem", update(streamed.table, None))
-    assert streamed.changes() == [("INSERT", None, item())]
+def test_an_update_that_makes_an_item_is_an_insert(raw: Raw, table_stream: Stream) -> None:
+    raw.answer("UpdateItem", update(table_stream.table, None))
+    assert table_stream.changes() == [("INSERT", None, item())]
 
 
-def test_an_update_shows_the_whole_item_before_and_after(raw: Raw, streamed: Stream) -> None:
-    raw.put(streamed.table, item(v="old", kept="k"))
-    raw.answer("UpdateItem", update(streamed.table, "SET v = :v, w = :v", v={"S": "new"}))
-    assert streamed.changes()[1] == ("MODIFY", item(v="old", kept="k"), item(v="new", kept="k", w="new"))
+def test_an_update_shows_the_whole_item_before_and_after(raw: Raw, table_stream: Stream) -> None:
+    raw.put(table_stream.table, item(v="old", kept="k"))
+    raw.answer("UpdateItem", update(table_stream.table, "SET v = :v, w = :v", v={"S": "new"}))
+    assert table_stream.changes()[1] == ("MODIFY", item(v="old", kept="k"), item(v="new", kept="k", w="new"))
 
 
-def test_batches_and_transactions_make_a_record_for_each_item(raw: Raw, streamed: Stream) -> None:
+def test_batches_and_transactions_make_a_record_for_each_item(raw: Raw, table_stream: Stream) -> None:
     puts = [{"PutRequest": {"Item": item(key)}} for key in "ab"]
-    raw.answer("BatchWriteItem", {"RequestItems": {streamed.table: puts}})
+    raw.answer("BatchWriteItem", {"RequestItems": {table_stream.table: puts}})
     raw.answer(
         "TransactWriteItems",
         {
             "TransactItems": [
-                {"Put": {"TableName": streamed.table, "Item": item("c")}},
-                {"Delete": {"TableName": streamed.table, "Key": item("a")}},
+                {"Put": {"TableName": table_stream.table, "Item": item("c")}},
+                {"Delete": {"TableName": table_stream.table, "Key": item("a")}},
             ]
         },
     )
-    seen = {(record["eventName"], record["dynamodb"]["Keys"]["pk"]["S"]) for record in streamed.records()}
+    seen = {(record["eventName"], record["dynamodb"]["Keys"]["pk"]["S"]) for record in table_stream.records()}
     assert seen == {("INSERT", "a"), ("INSERT", "b"), ("INSERT", "c"), ("REMOVE", "a")}
 
 
-def test_an_older_write_is_not_in_a_newer_stream(
+def test_stream_excludes_writes_before_its_creation(
     raw: Raw, dynamodb: Any, streams: Any, hash_table: str, await_active: Callable[[str], Body]
 ) -> None:
     raw.put(hash_table, OLD)
-    dynamodb.update_table(TableName=hash_table, **on("NEW_AND_OLD_IMAGES"))
+    dynamodb.update_table(TableName=hash_table, **stream_settings("NEW_AND_OLD_IMAGES"))
     await_active(hash_table)
     raw.put(hash_table, NEW)
     assert Stream(dynamodb, streams, hash_table).changes() == [("MODIFY", OLD, NEW)]
@@ -486,7 +495,7 @@ def test_an_older_write_is_not_in_a_newer_stream(
 # Reading
 
 
-def filled(raw: Raw, stream: Stream, count: int = 5) -> None:
+def put_versions(raw: Raw, stream: Stream, count: int = 5) -> None:
     for number in range(count):
         raw.put(stream.table, item("a", v=str(number)))
 
@@ -495,69 +504,69 @@ def versions(records: list[Body]) -> list[str]:
     return [record["dynamodb"]["NewImage"]["v"]["S"] for record in records]
 
 
-def test_the_changes_of_an_item_come_in_order(raw: Raw, streamed: Stream) -> None:
-    filled(raw, streamed, 20)
-    records = streamed.records()
+def test_the_changes_of_an_item_come_in_order(raw: Raw, table_stream: Stream) -> None:
+    put_versions(raw, table_stream, 20)
+    records = table_stream.records()
     assert versions(records) == [str(number) for number in range(20)]
     numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in records]
     assert numbers == sorted(set(numbers))
     assert len({record["eventID"] for record in records}) == 20
 
 
-def test_sequence_numbers_begin_with_the_shard(raw: Raw, streamed: Stream) -> None:
-    filled(raw, streamed, 1)
-    (record,) = streamed.records()
-    beginning = streamed.describe()["Shards"][0]["SequenceNumberRange"]["StartingSequenceNumber"]
+def test_sequence_numbers_begin_with_the_shard(raw: Raw, table_stream: Stream) -> None:
+    put_versions(raw, table_stream, 1)
+    (record,) = table_stream.records()
+    beginning = table_stream.describe()["Shards"][0]["SequenceNumberRange"]["StartingSequenceNumber"]
     assert int(record["dynamodb"]["SequenceNumber"]) >= int(beginning)
 
 
-def test_latest_sees_only_what_comes(raw: Raw, streamed: Stream) -> None:
-    filled(raw, streamed)
-    iterator = streamed.iterator("LATEST")
-    assert streamed.page(iterator)[0] == []
-    raw.put(streamed.table, item("a", v="later"))
-    assert versions(streamed.read(iterator)) == ["later"]
+def test_latest_iterator_sees_only_later_records(raw: Raw, table_stream: Stream) -> None:
+    put_versions(raw, table_stream)
+    iterator = table_stream.iterator("LATEST")
+    assert table_stream.page(iterator)[0] == []
+    raw.put(table_stream.table, item("a", v="later"))
+    assert versions(table_stream.read(iterator)) == ["later"]
 
 
-def test_at_and_after_a_sequence_number(raw: Raw, streamed: Stream) -> None:
-    filled(raw, streamed)
-    number = streamed.records()[2]["dynamodb"]["SequenceNumber"]
-    at = streamed.iterator("AT_SEQUENCE_NUMBER", SequenceNumber=number)
-    after = streamed.iterator("AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
-    assert versions(streamed.read(at)) == ["2", "3", "4"]
-    assert versions(streamed.read(after)) == ["3", "4"]
+def test_iterators_start_at_or_after_a_sequence_number(raw: Raw, table_stream: Stream) -> None:
+    put_versions(raw, table_stream)
+    number = table_stream.records()[2]["dynamodb"]["SequenceNumber"]
+    at = table_stream.iterator("AT_SEQUENCE_NUMBER", SequenceNumber=number)
+    after = table_stream.iterator("AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
+    assert versions(table_stream.read(at)) == ["2", "3", "4"]
+    assert versions(table_stream.read(after)) == ["3", "4"]
 
 
-def test_the_horizon_is_the_beginning(raw: Raw, streamed: Stream) -> None:
-    iterator = streamed.iterator("TRIM_HORIZON")
-    filled(raw, streamed)
-    assert versions(streamed.read(iterator)) == ["0", "1", "2", "3", "4"]
+def test_trim_horizon_starts_at_the_first_record(raw: Raw, table_stream: Stream) -> None:
+    iterator = table_stream.iterator("TRIM_HORIZON")
+    put_versions(raw, table_stream)
+    assert versions(table_stream.read(iterator)) == ["0", "1", "2", "3", "4"]
 
 
-def test_a_limit_cuts_pages_and_the_next_goes_on(raw: Raw, streamed: Stream) -> None:
-    filled(raw, streamed)
-    first, following = streamed.page(streamed.iterator("TRIM_HORIZON"), Limit=2)
+def test_limited_pages_continue_where_the_last_ended(raw: Raw, table_stream: Stream) -> None:
+    put_versions(raw, table_stream)
+    first, following = table_stream.page(table_stream.iterator("TRIM_HORIZON"), Limit=2)
     assert versions(first) == ["0", "1"]
     assert following is not None
-    second, following = streamed.page(following, Limit=2)
+    second, following = table_stream.page(following, Limit=2)
     assert versions(second) == ["2", "3"]
     assert following is not None
-    assert versions(streamed.read(following)) == ["4"]
+    assert versions(table_stream.read(following)) == ["4"]
 
 
-def test_an_iterator_may_be_used_again(raw: Raw, streamed: Stream) -> None:
-    filled(raw, streamed)
-    iterator = streamed.iterator("TRIM_HORIZON")
-    # moto moves the iterator itself on.
-    assert streamed.page(iterator)[0] == streamed.page(iterator)[0] != []
+def test_an_iterator_may_be_used_again(raw: Raw, table_stream: Stream) -> None:
+    put_versions(raw, table_stream)
+    iterator = table_stream.iterator("TRIM_HORIZON")
+    # moto advances the iterator itself.
+    assert table_stream.page(iterator)[0] == table_stream.page(iterator)[0] != []
 
 
-def test_an_open_shard_always_goes_on(raw: Raw, streamed: Stream) -> None:
-    records, following = streamed.page(streamed.iterator("TRIM_HORIZON"))
+def test_open_shard_always_has_a_next_iterator(raw: Raw, table_stream: Stream) -> None:
+    records, following = table_stream.page(table_stream.iterator("TRIM_HORIZON"))
     assert records == []
-    filled(raw, streamed, 1)
+    put_versions(raw, table_stream, 1)
     assert following is not None
-    assert versions(streamed.read(following)) == ["0"]
+    assert versions(table_stream.read(following)) == ["0"]
 
 
 # Turning it off
@@ -573,66 +582,70 @@ def turn_off(dynamodb: Any, await_active: Callable[[str], Body]) -> Callable[[St
 
 
 def test_a_stream_that_is_off_can_be_read_to_its_end(
-    raw: Raw, streamed: Stream, turn_off: Callable[[Stream], None]
+    raw: Raw, table_stream: Stream, turn_off: Callable[[Stream], None]
 ) -> None:
-    filled(raw, streamed)
-    turn_off(streamed)
-    raw.put(streamed.table, item("a", v="unseen"))
-    assert streamed.describe()["StreamStatus"] == "DISABLED"
-    assert versions(streamed.records()) == ["0", "1", "2", "3", "4"]
+    put_versions(raw, table_stream)
+    turn_off(table_stream)
+    raw.put(table_stream.table, item("a", v="unseen"))
+    assert table_stream.describe()["StreamStatus"] == "DISABLED"
+    assert versions(table_stream.records()) == ["0", "1", "2", "3", "4"]
 
 
 def test_the_shard_of_a_stream_that_is_off_is_closed(
-    raw: Raw, streamed: Stream, turn_off: Callable[[Stream], None]
+    raw: Raw, table_stream: Stream, turn_off: Callable[[Stream], None]
 ) -> None:
-    filled(raw, streamed, 1)
-    turn_off(streamed)
-    (shard,) = streamed.describe()["Shards"]
+    put_versions(raw, table_stream, 1)
+    turn_off(table_stream)
+    (shard,) = table_stream.describe()["Shards"]
     assert int(shard["SequenceNumberRange"]["EndingSequenceNumber"]) >= 0
-    following: str | None = streamed.iterator("TRIM_HORIZON")
+    following: str | None = table_stream.iterator("TRIM_HORIZON")
     for _ in range(5):
         assert following is not None
-        _, following = streamed.page(following)
+        _, following = table_stream.page(following)
         if following is None:
             break
     assert following is None, "a closed shard ends"
 
 
-def test_a_stream_turned_on_again_begins_anew(
+def test_reenabled_stream_starts_empty(
     raw: Raw,
     dynamodb: Any,
     streams: Any,
-    streamed: Stream,
+    table_stream: Stream,
     turn_off: Callable[[Stream], None],
     await_active: Callable[[str], Body],
 ) -> None:
-    filled(raw, streamed, 1)
-    turn_off(streamed)
-    dynamodb.update_table(TableName=streamed.table, **on("KEYS_ONLY"))
-    await_active(streamed.table)
-    raw.put(streamed.table, NEW)
-    fresh = Stream(dynamodb, streams, streamed.table)
-    assert fresh.arn != streamed.arn
+    put_versions(raw, table_stream, 1)
+    turn_off(table_stream)
+    dynamodb.update_table(TableName=table_stream.table, **stream_settings("KEYS_ONLY"))
+    await_active(table_stream.table)
+    raw.put(table_stream.table, NEW)
+    fresh = Stream(dynamodb, streams, table_stream.table)
+    assert fresh.arn != table_stream.arn
     assert [record["eventName"] for record in fresh.records()] == ["MODIFY"]
-    listed = [entry["StreamArn"] for entry in streams.list_streams(TableName=streamed.table)["Streams"]]
-    assert sorted(listed) == sorted([streamed.arn, fresh.arn])
+    listed = [entry["StreamArn"] for entry in streams.list_streams(TableName=table_stream.table)["Streams"]]
+    assert sorted(listed) == sorted([table_stream.arn, fresh.arn])
 
 
-def test_the_stream_of_a_deleted_table_can_still_be_read(raw: Raw, dynamodb: Any, streamed: Stream) -> None:
+def test_the_stream_of_a_deleted_table_can_still_be_read(
+    raw: Raw, dynamodb: Any, table_stream: Stream
+) -> None:
     # DynamoDB Local forgets it with the table.
-    filled(raw, streamed)
-    dynamodb.delete_table(TableName=streamed.table)
-    dynamodb.get_waiter("table_not_exists").wait(TableName=streamed.table, WaiterConfig={"Delay": 1})
-    assert streamed.describe()["StreamStatus"] in ("DISABLING", "DISABLED")
-    assert versions(streamed.records())[:5] == ["0", "1", "2", "3", "4"]
+    put_versions(raw, table_stream)
+    dynamodb.delete_table(TableName=table_stream.table)
+    dynamodb.get_waiter("table_not_exists").wait(TableName=table_stream.table, WaiterConfig={"Delay": 1})
+    assert table_stream.describe()["StreamStatus"] in ("DISABLING", "DISABLED")
+    assert versions(table_stream.records())[:5] == ["0", "1", "2", "3", "4"]
 
 
-# What time-to-live leaves behind
+# Expired items
 
 
 @pytest.fixture
 def expire_now(dynamodb: Any) -> Callable[[str], None]:
-    """Waits until the items of a table that have ended are gone. Elsewhere that may take two days."""
+    """Return a function that waits until the expired items of a table are gone. Other endpoints may take two
+    days.
+    """
     if os.environ.get(ENDPOINT_VARIABLE):
         pytest.skip(
             "HOLDFAST_CONFORMANCE_ENDPOINT names another endpoint, which may take days to remove what ended"
@@ -649,44 +662,44 @@ def expire_now(dynamodb: Any) -> Callable[[str], None]:
             FilterExpression="ends_at BETWEEN :long_ago AND :now",
             ExpressionAttributeValues=ended,
         )["Count"]:
-            assert time.monotonic() < deadline, "items that have ended are still there"
+            assert time.monotonic() < deadline, "expired items are still there"
             time.sleep(0.05)
 
     return wait
 
 
-def mortal(dynamodb: Any, table: str) -> None:
+def enable_ttl(dynamodb: Any, table: str) -> None:
     specification = {"AttributeName": "ends_at", "Enabled": True}
     dynamodb.update_time_to_live(TableName=table, TimeToLiveSpecification=specification)
 
 
-def ending(key: str, in_s: int) -> Body:
+def item_ending(key: str, in_s: int) -> Body:
     return item(key) | {"ends_at": {"N": str(int(time.time()) + in_s)}}
 
 
 def test_an_expired_item_is_removed_by_the_service_itself(
-    raw: Raw, dynamodb: Any, streamed: Stream, expire_now: Callable[[str], None]
+    raw: Raw, dynamodb: Any, table_stream: Stream, expire_now: Callable[[str], None]
 ) -> None:
-    mortal(dynamodb, streamed.table)
-    ended = ending("a", -60)
-    raw.put(streamed.table, ended)
-    expire_now(streamed.table)
-    inserted, removed = streamed.records()
+    enable_ttl(dynamodb, table_stream.table)
+    ended = item_ending("a", -60)
+    raw.put(table_stream.table, ended)
+    expire_now(table_stream.table)
+    inserted, removed = table_stream.records()
     assert (removed["eventName"], removed["dynamodb"]["OldImage"]) == ("REMOVE", ended)
     assert "userIdentity" not in inserted
     identity = {name.lower(): value for name, value in removed["userIdentity"].items()}
     assert identity == {"type": "Service", "principalid": "dynamodb.amazonaws.com"}
 
 
-def test_only_what_has_ended_lately_goes(
+def test_removes_only_recently_expired_items(
     raw: Raw, dynamodb: Any, hash_table: str, expire_now: Callable[[str], None]
 ) -> None:
-    """A time in a string, none at all, one to come, and one more than five years ago are not acted on."""
-    raw.put(hash_table, ending("before it was turned on", -60))
-    mortal(dynamodb, hash_table)
-    raw.put(hash_table, ending("ended", -60))
-    raw.put(hash_table, ending("to come", LATER_S))
-    raw.put(hash_table, ending("long ago", -6 * 365 * 86400))
+    """An expiry that is a string, missing, in the future, or more than five years ago has no effect."""
+    raw.put(hash_table, item_ending("before it was turned on", -60))
+    enable_ttl(dynamodb, hash_table)
+    raw.put(hash_table, item_ending("ended", -60))
+    raw.put(hash_table, item_ending("to come", LATER_S))
+    raw.put(hash_table, item_ending("long ago", -6 * 365 * 86400))
     raw.put(hash_table, item("a string", ends_at=str(int(time.time()) - 60)))
     raw.put(hash_table, item("none"))
     expire_now(hash_table)
@@ -694,12 +707,12 @@ def test_only_what_has_ended_lately_goes(
     assert kept == {"to come", "long ago", "a string", "none"}
 
 
-def test_an_item_given_more_time_stays(
-    raw: Raw, dynamodb: Any, streamed: Stream, expire_now: Callable[[str], None]
+def test_item_with_an_extended_expiry_stays(
+    raw: Raw, dynamodb: Any, table_stream: Stream, expire_now: Callable[[str], None]
 ) -> None:
-    raw.put(streamed.table, ending("a", -60))
-    raw.put(streamed.table, ending("a", LATER_S))
-    raw.put(streamed.table, ending("b", -60))
-    mortal(dynamodb, streamed.table)
-    expire_now(streamed.table)
-    assert [found["pk"]["S"] for found in dynamodb.scan(TableName=streamed.table)["Items"]] == ["a"]
+    raw.put(table_stream.table, item_ending("a", -60))
+    raw.put(table_stream.table, item_ending("a", LATER_S))
+    raw.put(table_stream.table, item_ending("b", -60))
+    enable_ttl(dynamodb, table_stream.table)
+    expire_now(table_stream.table)
+    assert [found["pk"]["S"] for found in dynamodb.scan(TableName=table_stream.table)["Items"]] == ["a"]

@@ -1,6 +1,6 @@
-"""UpdateTimeToLive and DescribeTimeToLive: which attribute says when an item ends.
+"""UpdateTimeToLive and DescribeTimeToLive: the attribute that holds an item's expiry.
 
-That expired items really go, and how a stream tells of it, is in `test_streams.py`.
+The removal of expired items and their stream records are tested in `test_streams.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from .conftest import unique_name
-from .protocol import NOT_NULL, Raw, constraint, constraints_in, malformed
+from .protocol import NOT_NULL, Raw, constraint, malformed_cases, split_constraints
 
 Body = dict[str, Any]
 
@@ -19,7 +19,7 @@ SHORT_NAME = "TableName must be at least 3 characters long and at most 255 chara
 CONSTRAINT = "Value {} at '{}' failed to satisfy constraint: Member must "
 
 
-def asked(table: str, attribute: Any = "ends_at", enabled: Any = True) -> Body:
+def ttl_request(table: str, attribute: Any = "ends_at", enabled: Any = True) -> Body:
     return {"TableName": table, "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": enabled}}
 
 
@@ -28,7 +28,7 @@ def asked(table: str, attribute: Any = "ends_at", enabled: Any = True) -> Body:
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TableName": "string",
             "TimeToLiveSpecification.AttributeName": "string",
@@ -47,29 +47,29 @@ def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> Non
         ([], "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.TimeToLiveSpecification"),
     ],
 )
-def test_a_specification_that_is_no_structure_is_refused(raw: Raw, value: Any, text: str) -> None:
+def test_rejects_a_specification_that_is_not_a_structure(raw: Raw, value: Any, text: str) -> None:
     body = {"TimeToLiveSpecification": value}
     assert raw.refusal("UpdateTimeToLive", body) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
-def test_a_table_must_be_named(raw: Raw, operation: str) -> None:
+def test_requires_a_table_name(raw: Raw, operation: str) -> None:
     text = "The parameter 'TableName' is required but was not present in the request"
     assert raw.refusal(operation, {}) == ("ValidationException", text)
 
 
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
 def test_a_name_has_at_least_3_characters(raw: Raw, operation: str) -> None:
-    code, text = raw.refusal(operation, asked("ab"))
+    code, text = raw.refusal(operation, ttl_request("ab"))
     long_text = "1 validation error detected: " + CONSTRAINT.format("'ab'", "tableName")
     assert code == "ValidationException"
     assert text in (SHORT_NAME, long_text + "have length greater than or equal to 3")
 
 
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
-def test_a_name_has_letters_digits_and_three_signs(raw: Raw, operation: str) -> None:
+def test_name_allows_letters_digits_and_three_symbols(raw: Raw, operation: str) -> None:
     rule = CONSTRAINT.format("'abc;'", "tableName") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
-    assert raw.refusal(operation, asked("abc;")) == (
+    assert raw.refusal(operation, ttl_request("abc;")) == (
         "ValidationException",
         "1 validation error detected: " + rule,
     )
@@ -90,7 +90,7 @@ def test_attribute_and_flag_are_both_needed(raw: Raw, specification: Body, missi
         "UpdateTimeToLive", {"TableName": "abc", "TimeToLiveSpecification": specification}
     )
     parts = {constraint("null", f"timeToLiveSpecification.{name}", NOT_NULL) for name in missing}
-    assert (code, constraints_in(text)) == ("ValidationException", parts)
+    assert (code, split_constraints(text)) == ("ValidationException", parts)
 
 
 def test_a_specification_is_needed(raw: Raw) -> None:
@@ -101,8 +101,8 @@ def test_a_specification_is_needed(raw: Raw) -> None:
 
 
 def test_an_attribute_name_has_1_to_255_characters(raw: Raw) -> None:
-    # The first text was recorded of AWS in 2019; since then the length is a constraint like any other.
-    code, empty = raw.refusal("UpdateTimeToLive", asked("abc", attribute=""))
+    # The first text was recorded from AWS in 2019; since then the length is a constraint like any other.
+    code, empty = raw.refusal("UpdateTimeToLive", ttl_request("abc", attribute=""))
     at = "timeToLiveSpecification.attributeName"
     assert code == "ValidationException"
     assert empty in (
@@ -111,7 +111,7 @@ def test_an_attribute_name_has_1_to_255_characters(raw: Raw) -> None:
         + CONSTRAINT.format("''", at)
         + "have length greater than or equal to 1",
     )
-    code, long_text = raw.refusal("UpdateTimeToLive", asked("abc", attribute="a" * 256))
+    code, long_text = raw.refusal("UpdateTimeToLive", ttl_request("abc", attribute="a" * 256))
     rule = CONSTRAINT.format(f"'{'a' * 256}'", at) + "have length less than or equal to 255"
     assert (code, long_text) == ("ValidationException", "1 validation error detected: " + rule)
 
@@ -120,28 +120,28 @@ def test_an_attribute_name_has_1_to_255_characters(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
-def test_a_table_that_is_not_there_is_named(raw: Raw, operation: str) -> None:
+def test_names_a_missing_table(raw: Raw, operation: str) -> None:
     name = unique_name()
     text = f"Requested resource not found: Table: {name} not found"
-    assert raw.refusal(operation, asked(name)) == ("ResourceNotFoundException", text)
+    assert raw.refusal(operation, ttl_request(name)) == ("ResourceNotFoundException", text)
 
 
-def test_what_is_off_cannot_be_turned_off(raw: Raw, hash_table: str) -> None:
-    refusal = raw.refusal("UpdateTimeToLive", asked(hash_table, enabled=False))
+def test_rejects_disabling_ttl_that_is_off(raw: Raw, hash_table: str) -> None:
+    refusal = raw.refusal("UpdateTimeToLive", ttl_request(hash_table, enabled=False))
     assert refusal == ("ValidationException", "TimeToLive is already disabled")
 
 
-def test_what_is_on_cannot_be_turned_on(raw: Raw, hash_table: str) -> None:
-    raw.answer("UpdateTimeToLive", asked(hash_table))
-    refusal = raw.refusal("UpdateTimeToLive", asked(hash_table))
+def test_rejects_enabling_ttl_that_is_on(raw: Raw, hash_table: str) -> None:
+    raw.answer("UpdateTimeToLive", ttl_request(hash_table))
+    refusal = raw.refusal("UpdateTimeToLive", ttl_request(hash_table))
     assert refusal == ("ValidationException", "TimeToLive is already enabled")
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["turn on", "turn off"])
-def test_only_the_attribute_that_is_on_may_be_named(raw: Raw, hash_table: str, enabled: bool) -> None:
+def test_rejects_an_attribute_other_than_the_enabled_one(raw: Raw, hash_table: str, enabled: bool) -> None:
     # DynamoDB Local does not name the attribute.
-    raw.answer("UpdateTimeToLive", asked(hash_table, "first"))
-    refusal = raw.refusal("UpdateTimeToLive", asked(hash_table, "second", enabled))
+    raw.answer("UpdateTimeToLive", ttl_request(hash_table, "first"))
+    refusal = raw.refusal("UpdateTimeToLive", ttl_request(hash_table, "second", enabled))
     text = "TimeToLive is active on a different AttributeName: current AttributeName is first"
     assert refusal == ("ValidationException", text)
 
@@ -150,7 +150,7 @@ def test_only_the_attribute_that_is_on_may_be_named(raw: Raw, hash_table: str, e
 
 
 @pytest.fixture
-def described(raw: Raw) -> Callable[[str], Body]:
+def describe_ttl(raw: Raw) -> Callable[[str], Body]:
     def describe(table: str) -> Body:
         description: Body = raw.answer("DescribeTimeToLive", {"TableName": table})["TimeToLiveDescription"]
         return description
@@ -158,31 +158,31 @@ def described(raw: Raw) -> Callable[[str], Body]:
     return describe
 
 
-def test_it_is_off_on_a_new_table(described: Callable[[str], Body], hash_table: str) -> None:
-    assert described(hash_table) == {"TimeToLiveStatus": "DISABLED"}
+def test_ttl_is_off_on_a_new_table(describe_ttl: Callable[[str], Body], hash_table: str) -> None:
+    assert describe_ttl(hash_table) == {"TimeToLiveStatus": "DISABLED"}
 
 
-def test_it_is_on_once_asked_for(raw: Raw, described: Callable[[str], Body], hash_table: str) -> None:
-    answer = raw.answer("UpdateTimeToLive", asked(hash_table))
+def test_ttl_can_be_enabled(raw: Raw, describe_ttl: Callable[[str], Body], hash_table: str) -> None:
+    answer = raw.answer("UpdateTimeToLive", ttl_request(hash_table))
     assert answer == {"TimeToLiveSpecification": {"AttributeName": "ends_at", "Enabled": True}}
-    # AWS may say ENABLING for up to an hour; there is nothing to wait for here.
-    assert described(hash_table) == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ends_at"}
+    # AWS may say ENABLING for up to an hour; our engine has nothing to wait for.
+    assert describe_ttl(hash_table) == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ends_at"}
 
 
-def test_it_may_be_turned_off_again(raw: Raw, described: Callable[[str], Body], hash_table: str) -> None:
-    """AWS wants half an hour between two changes; an engine of one's own need not make anyone wait."""
-    raw.answer("UpdateTimeToLive", asked(hash_table))
-    code, answer = raw.call("UpdateTimeToLive", asked(hash_table, enabled=False))
+def test_ttl_can_be_disabled_again(raw: Raw, describe_ttl: Callable[[str], Body], hash_table: str) -> None:
+    """AWS requires half an hour between two changes; our engine does not."""
+    raw.answer("UpdateTimeToLive", ttl_request(hash_table))
+    code, answer = raw.call("UpdateTimeToLive", ttl_request(hash_table, enabled=False))
     if code == 400:
         assert answer["message"] == "Time to live has been modified multiple times within a fixed interval"
         return
     assert answer["TimeToLiveSpecification"]["Enabled"] is False
-    assert described(hash_table) == {"TimeToLiveStatus": "DISABLED"}
+    assert describe_ttl(hash_table) == {"TimeToLiveStatus": "DISABLED"}
 
 
-def test_any_attribute_will_do_even_a_key(
-    raw: Raw, described: Callable[[str], Body], make_table: Callable[..., str]
+def test_any_attribute_may_hold_the_ttl_even_a_key(
+    raw: Raw, describe_ttl: Callable[[str], Body], make_table: Callable[..., str]
 ) -> None:
     table = make_table("pk:S", "ends_at:N")
-    raw.answer("UpdateTimeToLive", asked(table))
-    assert described(table)["AttributeName"] == "ends_at"
+    raw.answer("UpdateTimeToLive", ttl_request(table))
+    assert describe_ttl(table)["AttributeName"] == "ends_at"

@@ -1,4 +1,4 @@
-"""TransactGetItems: its shape, what refuses the request and what cancels it, and the snapshot it reads."""
+"""TransactGetItems: its shape, errors that refuse the request, errors that cancel it, and its snapshot."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .protocol import (
     Raw,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 MISMATCH = "The provided key element does not match the schema"
@@ -34,7 +34,7 @@ def key(value: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TransactItems": "list",
             "TransactItems.0.Get.Key": "map of values",
@@ -86,7 +86,7 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("TransactGetItems", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
 def test_more_than_100_gets_are_refused(raw: Raw) -> None:
@@ -94,7 +94,7 @@ def test_more_than_100_gets_are_refused(raw: Raw) -> None:
     code, text = raw.refusal("TransactGetItems", body)
     assert code == "ValidationException"
     assert str(text).startswith("1 validation error detected: Value '[")
-    ending = "]' at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100"
+    ending = "]' at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100"  # noqa: E501
     assert str(text).endswith(ending)
 
 
@@ -128,13 +128,14 @@ def test_more_than_100_gets_are_refused(raw: Raw) -> None:
             ),
             "an empty key value": (
                 {"Key": key("")},
-                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
+                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "
+                "contain "
                 "an empty string value. Key: pk",
             ),
         }
     ),
 )
-def test_a_fault_of_the_request_refuses_it_without_reasons(
+def test_invalid_request_is_refused_without_reasons(
     raw: Raw, shared_hash_table: str, more: dict[str, Any], text: str
 ) -> None:
     body = {"TransactItems": [{"Get": {"TableName": shared_hash_table, "Key": key("a")} | more}]}
@@ -147,7 +148,7 @@ def test_the_same_item_twice_is_refused(raw: Raw, shared_hash_table: str) -> Non
     assert raw.refusal("TransactGetItems", body) == ("ValidationException", text)
 
 
-def test_a_table_that_is_not_there_is_reported_as_such(raw: Raw, shared_hash_table: str) -> None:
+def test_reports_a_missing_table(raw: Raw, shared_hash_table: str) -> None:
     body = {"TransactItems": [get(shared_hash_table, key("a")), get("no_such_table", key("a"))]}
     assert raw.refusal("TransactGetItems", body) == (
         "ResourceNotFoundException",
@@ -166,7 +167,7 @@ def test_a_key_that_does_not_fit_the_table_cancels_with_its_reason(
         {"Code": "None"},
         {"Code": "ValidationError", "Message": MISMATCH},
     ]
-    text = "Transaction cancelled, please refer cancellation reasons for specific reasons [None, ValidationError]"
+    text = "Transaction cancelled, please refer cancellation reasons for specific reasons [None, ValidationError]"  # noqa: E501
     assert answer.get("Message", answer.get("message")) == text
 
 
@@ -215,7 +216,7 @@ def test_100_gets_are_answered(raw: Raw, hash_table: str) -> None:
     assert answer["Responses"] == [{}] * 99 + [{"Item": key("99")}]
 
 
-def test_a_transaction_is_seen_whole_or_not_at_all(raw: Raw, hash_table: str) -> None:
+def test_transaction_is_visible_entirely_or_not_at_all(raw: Raw, hash_table: str) -> None:
     def write(n: int) -> None:
         items = [key(name) | {"n": {"N": str(n)}} for name in ("a", "b")]
         body = {"TransactItems": [{"Put": {"TableName": hash_table, "Item": item}} for item in items]}

@@ -1,4 +1,6 @@
-"""TransactWriteItems: its shape, what refuses the request and what cancels it, all or nothing, and tokens."""
+"""TransactWriteItems: its shape, errors that refuse the request, errors that cancel it, atomicity, and
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from .protocol import (
     Raw,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 INVALID = "One or more parameter values were invalid: "
@@ -31,7 +33,7 @@ TOO_DEEP = (
 ABSENT = "attribute_not_exists(pk)"
 PRESENT = "attribute_exists(pk)"
 
-# In a table of cases, the place of the test's own table.
+# Placeholder for the test's own table in the cases below.
 TABLE = "<table>"
 
 
@@ -58,17 +60,17 @@ def key(value: str) -> dict[str, Any]:
     return {"pk": {"S": value}}
 
 
-def nested(levels: int) -> dict[str, Any]:
+def nest(levels: int) -> dict[str, Any]:
     value: dict[str, Any] = {"S": "leaf"}
     for _ in range(levels):
         value = {"M": {"n": value}}
     return value
 
 
-NESTED_TOO_DEEP = nested(100)
+NESTED_TOO_DEEP = nest(100)
 
 
-def in_table(table: str, action: dict[str, Any]) -> dict[str, Any]:
+def fill_in_table(table: str, action: dict[str, Any]) -> dict[str, Any]:
     return {kind: body | {"TableName": table} for kind, body in action.items()}
 
 
@@ -76,8 +78,8 @@ def write(raw: Raw, *actions: dict[str, Any], **more: Any) -> Any:
     return raw.answer("TransactWriteItems", {"TransactItems": list(actions)} | more)
 
 
-def cancelled(raw: Raw, *actions: dict[str, Any]) -> list[dict[str, Any]]:
-    """The reasons of a transaction that must be cancelled, after checking the envelope around them."""
+def cancellation_reasons(raw: Raw, *actions: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the reasons of a transaction that must be cancelled, after checking the envelope around them."""
     status, answer = raw.call("TransactWriteItems", {"TransactItems": list(actions)})
     assert status == 400, answer
     assert answer["__type"] == SERVICE_ERROR + "TransactionCanceledException", answer
@@ -93,7 +95,7 @@ def cancelled(raw: Raw, *actions: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TransactItems": "list",
             "TransactItems.0.Put.Item": "map of values",
@@ -179,10 +181,10 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("TransactWriteItems", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
-def test_a_token_too_long_is_told_before_the_rest(raw: Raw) -> None:
+def test_reports_a_long_token_first(raw: Raw) -> None:
     body = {
         "TransactItems": [put("abc", key("a"))],
         "ClientRequestToken": "x" * 37,
@@ -196,9 +198,9 @@ def test_a_token_too_long_is_told_before_the_rest(raw: Raw) -> None:
     assert raw.refusal("TransactWriteItems", body) == ("ValidationException", text)
 
 
-def test_the_first_faulty_action_is_told_whatever_its_fault(raw: Raw, shared_hash_table: str) -> None:
+def test_reports_the_first_invalid_action_whatever_its_error(raw: Raw, shared_hash_table: str) -> None:
     nameless = put(shared_hash_table, key("a") | {"": {"S": "x"}})
-    deep = put(shared_hash_table, key("b") | {"deep": nested(40)})
+    deep = put(shared_hash_table, key("b") | {"deep": nest(40)})
     malformed = check(shared_hash_table, key("c"), "attribute_not_exists(")
     elsewhere = put("no_such_table", key("d"))
     syntax = 'Invalid ConditionExpression: Syntax error; token: "<EOF>", near: "("'
@@ -217,7 +219,7 @@ def test_more_than_100_actions_are_refused(raw: Raw) -> None:
     code, text = raw.refusal("TransactWriteItems", {"TransactItems": actions})
     assert code == "ValidationException"
     assert str(text).startswith("1 validation error detected: Value '[")
-    ending = "]' at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100"
+    ending = "]' at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100"  # noqa: E501
     assert str(text).endswith(ending)
 
 
@@ -263,12 +265,14 @@ def test_return_values_on_failure_is_checked_for_the_whole_request(raw: Raw, val
             ),
             "a name not defined": (
                 put(TABLE, key("a"), ConditionExpression="attribute_exists(#x)"),
-                "Invalid ConditionExpression: An expression attribute name used in the document path is not defined; "
+                "Invalid ConditionExpression: An expression attribute name used in the document path is not "
+                "defined; "
                 "attribute name: #x",
             ),
             "a value not defined": (
                 delete(TABLE, key("a"), ConditionExpression="a = :x"),
-                "Invalid ConditionExpression: An expression attribute value used in expression is not defined; "
+                "Invalid ConditionExpression: An expression attribute value used in expression is not "
+                "defined; "
                 "attribute value: :x",
             ),
             "a name not used": (
@@ -301,11 +305,11 @@ def test_return_values_on_failure_is_checked_for_the_whole_request(raw: Raw, val
         }
     ),
 )
-def test_a_fault_of_the_request_refuses_it_without_reasons(
+def test_invalid_request_is_refused_without_reasons(
     raw: Raw, shared_hash_table: str, action: dict[str, Any], text: str
 ) -> None:
     good = put(shared_hash_table, key("good"))
-    body = {"TransactItems": [good, in_table(shared_hash_table, action)]}
+    body = {"TransactItems": [good, fill_in_table(shared_hash_table, action)]}
     assert raw.refusal("TransactWriteItems", body) == ("ValidationException", text)
     assert raw.item(shared_hash_table, key("good")) is None
 
@@ -325,12 +329,12 @@ def test_a_fault_of_the_request_refuses_it_without_reasons(
 def test_two_actions_on_one_item_are_refused(
     raw: Raw, shared_hash_table: str, actions: list[dict[str, Any]]
 ) -> None:
-    body = {"TransactItems": [in_table(shared_hash_table, action) for action in actions]}
+    body = {"TransactItems": [fill_in_table(shared_hash_table, action) for action in actions]}
     text = "Transaction request cannot include multiple operations on one item"
     assert raw.refusal("TransactWriteItems", body) == ("ValidationException", text)
 
 
-def test_a_table_that_is_not_there_is_reported_as_such(raw: Raw, shared_hash_table: str) -> None:
+def test_reports_a_missing_table(raw: Raw, shared_hash_table: str) -> None:
     body = {"TransactItems": [put(shared_hash_table, key("good")), put("no_such_table", key("a"))]}
     assert raw.refusal("TransactWriteItems", body) == (
         "ResourceNotFoundException",
@@ -423,18 +427,20 @@ def test_an_empty_index_key_refuses_the_request(raw: Raw, shared_index_table: st
         }
     ),
 )
-def test_a_fault_of_one_action_cancels_with_its_reason(
+def test_invalid_action_cancels_the_transaction_with_its_reason(
     raw: Raw, shared_index_table: str, action: dict[str, Any], text: str
 ) -> None:
     raw.put(shared_index_table, {"pk": {"S": "there"}, "sk": {"S": "b"}})
     good = {"pk": {"S": "good"}, "sk": {"S": "b"}}
-    reasons = cancelled(raw, put(shared_index_table, good), in_table(shared_index_table, action))
+    reasons = cancellation_reasons(
+        raw, put(shared_index_table, good), fill_in_table(shared_index_table, action)
+    )
     assert reasons == [{"Code": "None"}, {"Code": "ValidationError", "Message": text}]
     assert raw.item(shared_index_table, good) is None
 
 
-def test_only_the_first_invalid_action_is_named_and_no_condition_judged(raw: Raw, hash_table: str) -> None:
-    reasons = cancelled(
+def test_names_only_the_first_invalid_action_and_checks_no_condition(raw: Raw, hash_table: str) -> None:
+    reasons = cancellation_reasons(
         raw,
         put(hash_table, {"pk": {"N": "7"}}),
         put(hash_table, {"pk": {"N": "8"}}),
@@ -445,7 +451,7 @@ def test_only_the_first_invalid_action_is_named_and_no_condition_judged(raw: Raw
 
 def test_every_failed_condition_is_named_and_nothing_is_written(raw: Raw, hash_table: str) -> None:
     raw.put(hash_table, key("there") | {"v": {"N": "1"}})
-    reasons = cancelled(
+    reasons = cancellation_reasons(
         raw,
         put(hash_table, key("new")),
         put(hash_table, key("there"), ConditionExpression=ABSENT),
@@ -462,7 +468,7 @@ def test_every_failed_condition_is_named_and_nothing_is_written(raw: Raw, hash_t
 
 @pytest.mark.parametrize(("wanted", "returned"), [("ALL_OLD", True), ("NONE", False)])
 @pytest.mark.parametrize("kind", ["Put", "Update", "Delete", "ConditionCheck"])
-def test_a_reason_carries_the_item_when_its_action_asks(
+def test_reason_carries_the_item_on_request(
     raw: Raw, hash_table: str, kind: str, wanted: str, returned: bool
 ) -> None:
     old = key("a") | {"v": {"N": "1"}}
@@ -475,7 +481,7 @@ def test_a_reason_carries_the_item_when_its_action_asks(
         "ConditionCheck": check(hash_table, key("a"), ABSENT, ReturnValuesOnConditionCheckFailure=wanted),
     }
     reason = {"Code": "ConditionalCheckFailed", "Message": CONDITION_FAILED}
-    assert cancelled(raw, actions[kind]) == [reason | ({"Item": old} if returned else {})]
+    assert cancellation_reasons(raw, actions[kind]) == [reason | ({"Item": old} if returned else {})]
 
 
 # Behaviour
@@ -503,7 +509,7 @@ def test_all_kinds_of_actions_over_two_tables(raw: Raw, hash_table: str, range_t
     assert raw.item(hash_table, key("created")) == key("created") | {"n": {"N": "5"}}
 
 
-def test_a_check_of_what_is_absent_writes_nothing(raw: Raw, hash_table: str) -> None:
+def test_condition_check_of_an_absent_item_writes_nothing(raw: Raw, hash_table: str) -> None:
     write(raw, check(hash_table, key("a"), ABSENT))
     assert raw.item(hash_table, key("a")) is None
 
@@ -524,7 +530,7 @@ def test_a_transaction_is_measured_by_its_request_not_by_the_items_it_deletes(
     assert raw.item(hash_table, key("10")) is None
 
 
-def test_the_same_token_does_the_work_once(raw: Raw, hash_table: str) -> None:
+def test_same_token_applies_the_transaction_once(raw: Raw, hash_table: str) -> None:
     token = str(uuid.uuid4())
     add = update(hash_table, key("a"), "ADD n :v", {":v": {"N": "1"}})
     for _ in range(3):
@@ -542,8 +548,8 @@ def test_a_token_ignores_the_order_of_members(raw: Raw, hash_table: str) -> None
     assert raw.item(hash_table, key("a"))["n"] == {"N": "1"}
 
 
-# moto does not remember tokens.
-def test_the_same_token_for_other_work_is_a_mismatch(raw: Raw, hash_table: str) -> None:
+# moto ignores tokens.
+def test_same_token_with_another_request_is_a_mismatch(raw: Raw, hash_table: str) -> None:
     token = str(uuid.uuid4())
     write(raw, put(hash_table, key("a")), ClientRequestToken=token)
     body = {"TransactItems": [put(hash_table, key("b"))], "ClientRequestToken": token}
@@ -562,7 +568,7 @@ def test_a_cancelled_transaction_does_not_use_up_its_token(raw: Raw, hash_table:
     assert raw.answer("TransactWriteItems", body) == {}
 
 
-def test_of_racing_transactions_on_the_same_items_none_is_lost_or_halved(raw: Raw, hash_table: str) -> None:
+def test_racing_transactions_are_neither_lost_nor_split(raw: Raw, hash_table: str) -> None:
     def transfer(n: int) -> bool:
         actions = [
             update(hash_table, key("one"), "ADD n :v", {":v": {"N": "-1"}}),

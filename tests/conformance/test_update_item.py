@@ -1,4 +1,4 @@
-"""UpdateItem: what its members may look like, what it refuses and in which order, and what it does."""
+"""UpdateItem: its shape, its refusals in order, and its effects."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .protocol import (
     attribute_value,
     cases,
     constraint,
-    constraints_in,
-    malformed,
+    malformed_cases,
+    split_constraints,
 )
 
 INVALID = "One or more parameter values were invalid: "
@@ -36,7 +36,7 @@ KEY = {"pk": {"S": "a"}}
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    malformed(
+    malformed_cases(
         {
             "TableName": "string",
             "Key": "map of values",
@@ -90,10 +90,10 @@ def test_constraints_of_members_are_reported_together(
 ) -> None:
     code, text = raw.refusal("UpdateItem", body)
     assert code == "ValidationException"
-    assert constraints_in(text) == entries
+    assert split_constraints(text) == entries
 
 
-# Validation, before the table is looked at: the table `abc` does not exist
+# Validation, before the table is looked up: the table `abc` does not exist
 
 
 def overlap(one: str, two: str) -> str:
@@ -104,7 +104,10 @@ def overlap(one: str, two: str) -> str:
 
 
 def operand_type(operator: str, kind: str) -> str:
-    return f"Invalid UpdateExpression: Incorrect operand type for operator or function; {operator}, operand type: {kind}"
+    return (
+        f"Invalid UpdateExpression: Incorrect operand type for operator or function; {operator}, operand "
+        f"type: {kind}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,8 +121,10 @@ def operand_type(operator: str, kind: str) -> str:
                     "UpdateExpression": "",
                     "ConditionExpression": "",
                 },
-                "Can not use both expression and non-expression parameters in the same request: Non-expression "
-                "parameters: {AttributeUpdates, Expected} Expression parameters: {UpdateExpression, ConditionExpression}",
+                "Can not use both expression and non-expression parameters in the same request: "
+                "Non-expression "
+                "parameters: {AttributeUpdates, Expected} Expression parameters: {UpdateExpression, "
+                "ConditionExpression}",
             ),
             "names without an expression": (
                 {"ExpressionAttributeNames": {}, "ExpressionAttributeValues": {}},
@@ -144,7 +149,8 @@ def operand_type(operator: str, kind: str) -> str:
             ),
             "a value of an empty set": (
                 {"UpdateExpression": "SET a = :a", "ExpressionAttributeValues": {":a": {"SS": []}}},
-                "ExpressionAttributeValues contains invalid value: One or more parameter values were invalid: "
+                "ExpressionAttributeValues contains invalid value: One or more parameter values were "
+                "invalid: "
                 "An string set  may not be empty for key :a",
             ),
             "a value that is no number": (
@@ -158,7 +164,7 @@ def operand_type(operator: str, kind: str) -> str:
             ),
             "a section twice with another between": (
                 {"UpdateExpression": "REMOVE a SET b = c REMOVE d"},
-                'Invalid UpdateExpression: The "REMOVE" section can only be used once in an update expression;',
+                'Invalid UpdateExpression: The "REMOVE" section can only be used once in an update expression;',  # noqa: E501
             ),
             "a reserved word": (
                 {"UpdateExpression": "REMOVE Absolute"},
@@ -166,7 +172,8 @@ def operand_type(operator: str, kind: str) -> str:
             ),
             "a name not defined": (
                 {"UpdateExpression": "REMOVE #a"},
-                "Invalid UpdateExpression: An expression attribute name used in the document path is not defined; "
+                "Invalid UpdateExpression: An expression attribute name used in the document path is not "
+                "defined; "
                 "attribute name: #a",
             ),
             "a value not defined": (
@@ -252,7 +259,7 @@ def operand_type(operator: str, kind: str) -> str:
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+def test_rejects_an_invalid_request_before_looking_up_the_table(
     raw: Raw, more: dict[str, Any], text: str
 ) -> None:
     body = {"TableName": "abc", "Key": {}} | more
@@ -291,7 +298,7 @@ def test_a_syntax_error_names_the_token_and_its_neighbours(raw: Raw) -> None:
     assert raw.refusal("UpdateItem", body) == ("ValidationException", text)
 
 
-def test_a_table_that_is_not_there_is_reported_before_the_key_is_compared_with_it(raw: Raw) -> None:
+def test_reports_a_missing_table_before_checking_the_key(raw: Raw) -> None:
     body = {"TableName": "no_such_table", "Key": {}}
     assert raw.refusal("UpdateItem", body) == ("ResourceNotFoundException", "Requested resource not found")
 
@@ -345,7 +352,7 @@ NUMBER, STRING, EMPTY, SET = {":v": {"N": "1"}}, {":v": {"S": "x"}}, {":v": {"S"
                 "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
                 "IndexKey: kind",
             ),
-            # dynalite lets an empty index key through; AWS does not.
+            # dynalite accepts an empty index key; AWS does not.
             "an empty index key": (
                 "SET kind = :v",
                 EMPTY,
@@ -437,7 +444,7 @@ NAMES = {
 
 
 def update(table: str, expression: str, values: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """A request on the item ITEM; `#x` may stand for any of its attributes."""
+    """Return a request on the item ITEM; `#x` may name any of its attributes."""
     body: dict[str, Any] = {"TableName": table, "Key": KEY, "UpdateExpression": expression} | more
     spoken = set(re.findall(r"#\w+", f"{expression} {more.get('ConditionExpression', '')}"))
     used = {name: attribute for name, attribute in NAMES.items() if name in spoken}
@@ -563,7 +570,9 @@ ONE = {"N": "1"}
 def test_a_statement_is_charged_by_its_clauses(
     raw: Raw, hash_table: str, clause: str, charge: int, values: dict[str, Any], seed: dict[str, Any]
 ) -> None:
-    """Recorded in two thirds of AWS's regions, us-east-1 among them; the others measure the finished item alone."""
+    """Recorded in two thirds of AWS's regions, us-east-1 among them; the others measure only the finished
+    item.
+    """
     key = {"pk": {"S": "k"}}
     raw.put(hash_table, key | seed)
     padding = ITEM_BYTES_MAX - SET_OF_PADDING - charge
@@ -601,13 +610,13 @@ def test_an_update_that_changes_nothing_creates_the_item(
     assert raw.item(hash_table, KEY) == KEY
 
 
-# AWS creates no item for an update that only takes away; DynamoDB Local and dynalite do.
-# And it looks at no path then: what is wrong on an item is nothing on an absent one.
+# AWS creates no item for an update that only removes; DynamoDB Local and dynalite do.
+# AWS then checks no path: an invalid path on an item is accepted on an absent one.
 @pytest.mark.parametrize(
     ("expression", "values"),
     [("REMOVE a", None), ("DELETE a :v", SET), ("REMOVE a.b", None), ("REMOVE a[0], b.c", None)],
 )
-def test_an_update_that_only_takes_away_creates_no_item(
+def test_update_that_only_removes_creates_no_item(
     raw: Raw, hash_table: str, expression: str, values: dict[str, Any] | None
 ) -> None:
     body = update(hash_table, expression, values, ReturnValues="ALL_NEW")
@@ -743,7 +752,7 @@ def test_an_update_that_only_takes_away_creates_no_item(
         }
     ),
 )
-def test_an_update_changes_what_it_names_and_nothing_else(
+def test_update_changes_only_the_named_attributes(
     raw: Raw, hash_table: str, expression: str, values: dict[str, Any] | None, changed: dict[str, Any]
 ) -> None:
     raw.put(hash_table, ITEM)
@@ -863,9 +872,7 @@ def test_a_conditional_update_changes_only_when_the_condition_holds(
     assert raw.item(hash_table, KEY)["num"] == {"N": "9" if holds else "5"}
 
 
-def test_a_conditional_update_of_an_absent_item_creates_nothing_when_refused(
-    raw: Raw, hash_table: str
-) -> None:
+def test_refused_conditional_update_of_an_absent_item_creates_nothing(raw: Raw, hash_table: str) -> None:
     body = update(hash_table, "SET a = :v", NUMBER, ConditionExpression="attribute_exists(pk)")
     refusal = ("ConditionalCheckFailedException", "The conditional request failed")
     assert raw.refusal("UpdateItem", body) == refusal
@@ -874,7 +881,7 @@ def test_a_conditional_update_of_an_absent_item_creates_nothing_when_refused(
 
 # dynalite does not know ReturnValuesOnConditionCheckFailure.
 @pytest.mark.parametrize(("wanted", "returned"), [("ALL_OLD", True), ("NONE", False)])
-def test_a_failed_condition_gives_the_item_when_asked(
+def test_failed_condition_returns_the_item_on_request(
     raw: Raw, hash_table: str, wanted: str, returned: bool
 ) -> None:
     raw.put(hash_table, KEY | {"v": {"N": "1"}})
@@ -901,7 +908,7 @@ def test_concurrent_counters_lose_nothing(raw: Raw, hash_table: str) -> None:
 
 
 def _sets_in_order(item: dict[str, Any]) -> dict[str, Any]:
-    """The item with its sets sorted, for comparing."""
+    """Return the item with its sets sorted, for comparison."""
     return {
         name: {kind: sorted(value) if kind in ("SS", "NS", "BS") else value for kind, value in typed.items()}
         for name, typed in item.items()

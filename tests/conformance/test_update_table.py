@@ -1,7 +1,7 @@
-"""UpdateTable: billing, class, protection, stream, and indexes that come and go while the table is in use.
+"""UpdateTable: billing, class, protection, stream, and indexes added and removed while the table is in use.
 
-Refusals are sent raw; what the table does afterwards is looked at through boto3. Backfill is tested with
-writes going on, and with old items that the new index cannot hold.
+Refusals are sent raw; later effects are checked through boto3. Backfill is tested with concurrent writes,
+and with old items that the new index cannot hold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, index, unique_name
-from .protocol import NOT_NULL, TABLE_NAME_PATTERN, Raw, cases, constraint, constraints_in
+from .protocol import NOT_NULL, TABLE_NAME_PATTERN, Raw, cases, constraint, split_constraints
 
 Body = dict[str, Any]
 Wait = Callable[[str], Body]
@@ -45,7 +45,7 @@ def delete(name: str) -> Body:
     return {"Delete": {"IndexName": name}}
 
 
-def defined(*attributes: str) -> list[Body]:
+def attribute_definitions(*attributes: str) -> list[Body]:
     return [
         dict(zip(("AttributeName", "AttributeType"), name.split(":"), strict=True)) for name in attributes
     ]
@@ -81,7 +81,7 @@ def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> Non
     assert raw.refusal("UpdateTable", body) == ("SerializationException", text)
 
 
-def test_a_table_must_be_named(raw: Raw) -> None:
+def test_requires_a_table_name(raw: Raw) -> None:
     text = "The parameter 'TableName' is required but was not present in the request"
     assert raw.refusal("UpdateTable", {}) == ("ValidationException", text)
 
@@ -150,20 +150,22 @@ UPDATES = "globalSecondaryIndexUpdates"
         }
     ),
 )
-def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, entries: set[str]) -> None:
-    # botocore's model no longer asks for the throughput of an index's update, because the other things an
-    # update may hold came later; a service that says nothing of it here says it afterwards.
+def test_reports_all_violated_constraints_together(raw: Raw, body: Body, entries: set[str]) -> None:
+    # botocore's model no longer requires the throughput of an index update, since updates gained other
+    # members; a service that does not report it here reports it later.
     code, text = raw.refusal("UpdateTable", body)
-    assert (code, constraints_in(text)) == ("ValidationException", entries)
+    assert (code, split_constraints(text)) == ("ValidationException", entries)
 
 
 # Validation
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"GlobalSecondaryIndexUpdates": []}, {"AttributeDefinitions": defined("a:S")}], ids=str
+    "body",
+    [{}, {"GlobalSecondaryIndexUpdates": []}, {"AttributeDefinitions": attribute_definitions("a:S")}],
+    ids=str,
 )
-def test_an_update_of_nothing_is_refused(raw: Raw, body: Body) -> None:
+def test_rejects_an_empty_update(raw: Raw, body: Body) -> None:
     # The list grows with the service; in 2026 it names thirteen members and ends in TableClass.
     code, text = raw.refusal("UpdateTable", {"TableName": "abc"} | body)
     start = (
@@ -203,13 +205,11 @@ def test_an_update_of_nothing_is_refused(raw: Raw, body: Body) -> None:
         }
     ),
 )
-def test_what_needs_no_table_to_be_refused_is_refused_before_it_is_looked_for(
-    raw: Raw, body: Body, text: str
-) -> None:
+def test_rejects_invalid_parameters_before_looking_up_the_table(raw: Raw, body: Body, text: str) -> None:
     assert raw.refusal("UpdateTable", {"TableName": unique_name()} | body) == ("ValidationException", text)
 
 
-def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
+def test_names_a_missing_table(raw: Raw) -> None:
     name = unique_name()
     text = f"Requested resource not found: Table: {name} not found"
     assert raw.refusal("UpdateTable", {"TableName": name} | ON_DEMAND) == ("ResourceNotFoundException", text)
@@ -217,7 +217,9 @@ def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
 
 @pytest.fixture(scope="module")
 def provisioned(make_shared_table: MakeTable) -> str:
-    """5 reads and 5 writes; the local index `mine`, the global index `ours` on the string `other`."""
+    """Create a table with 5 reads and 5 writes, the local index `mine`, and the global index `ours` on the
+    string `other`.
+    """
     ours = index("ours", "other:S") | {"ProvisionedThroughput": units(2, 2)}
     mine = index("mine", "pk:S", "other:S")
     return make_shared_table("pk:S", "sk:S", lsi=[mine], gsi=[ours], ProvisionedThroughput=units(5, 5))
@@ -225,14 +227,17 @@ def provisioned(make_shared_table: MakeTable) -> str:
 
 @pytest.fixture(scope="module")
 def on_demand(make_shared_table: MakeTable) -> str:
-    """Paid per request; the local index `mine`, the global index `ours` on the string `other`."""
+    """Create an on-demand table with the local index `mine` and the global index `ours` on the string
+    `other`.
+    """
     lsi, gsi = [index("mine", "pk:S", "other:S")], [index("ours", "other:S")]
     return make_shared_table("pk:S", "sk:S", lsi=lsi, gsi=gsi, **ON_DEMAND)
 
 
-def test_throughput_that_would_not_change_is_refused(raw: Raw, provisioned: str) -> None:
+def test_rejects_unchanged_throughput(raw: Raw, provisioned: str) -> None:
     text = (
-        "The provisioned throughput for the table will not change. The requested value equals the current value. "
+        "The provisioned throughput for the table will not change. The requested value equals the current "
+        "value. "
         "Current ReadCapacityUnits provisioned for the table: 5. Requested ReadCapacityUnits: 5. "
         "Current WriteCapacityUnits provisioned for the table: 5. Requested WriteCapacityUnits: 5. "
         "Refer to the Amazon DynamoDB Developer Guide for current limits and how to request higher limits."
@@ -242,12 +247,13 @@ def test_throughput_that_would_not_change_is_refused(raw: Raw, provisioned: str)
 
 
 @pytest.mark.parametrize("name", ["ours", "no_such_index"])
-def test_throughput_beyond_all_bounds_is_blocked_for_an_index_that_is_there_or_not(
+def test_blocks_excessive_throughput_for_existing_and_missing_indexes(
     raw: Raw, provisioned: str, name: str
 ) -> None:
     update = {"Update": {"IndexName": name, "ProvisionedThroughput": units(1, 10**12 + 1)}}
     text = (
-        "This operation cannot be performed with given input values. Please contact DynamoDB service team for "
+        "This operation cannot be performed with given input values. Please contact DynamoDB service team "
+        "for "
         "more info: Action Blocked: IndexUpdate"
     )
     body = {"TableName": provisioned, "GlobalSecondaryIndexUpdates": [update]}
@@ -258,7 +264,7 @@ def test_throughput_beyond_all_bounds_is_blocked_for_an_index_that_is_there_or_n
 def test_a_table_paid_per_request_takes_no_throughput(raw: Raw, on_demand: str, body: Body) -> None:
     text = (
         INVALID
-        + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"
+        + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"  # noqa: E501
     )
     request = {"TableName": on_demand, "ProvisionedThroughput": units(1, 1)} | body
     assert raw.refusal("UpdateTable", request) == ("ValidationException", text)
@@ -280,7 +286,7 @@ NEW = create("new", "fresh:S")
             "two actions in one update": (
                 {
                     "GlobalSecondaryIndexUpdates": [NEW | delete("ours")],
-                    "AttributeDefinitions": defined("fresh:S"),
+                    "AttributeDefinitions": attribute_definitions("fresh:S"),
                 },
                 INVALID
                 + "Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object",
@@ -288,14 +294,14 @@ NEW = create("new", "fresh:S")
             "the name of a global index again": (
                 {
                     "GlobalSecondaryIndexUpdates": [create("ours", "fresh:S")],
-                    "AttributeDefinitions": defined("fresh:S"),
+                    "AttributeDefinitions": attribute_definitions("fresh:S"),
                 },
                 "Attempting to create an index which already exists",
             ),
             "the name of a local index again": (
                 {
                     "GlobalSecondaryIndexUpdates": [create("mine", "fresh:S")],
-                    "AttributeDefinitions": defined("fresh:S"),
+                    "AttributeDefinitions": attribute_definitions("fresh:S"),
                 },
                 "Attempting to create an index which already exists",
             ),
@@ -306,10 +312,10 @@ NEW = create("new", "fresh:S")
             "another type than the attribute has": (
                 {
                     "GlobalSecondaryIndexUpdates": [create("new", "other:N")],
-                    "AttributeDefinitions": defined("other:N"),
+                    "AttributeDefinitions": attribute_definitions("other:N"),
                 },
                 INVALID
-                + "Attributes cannot be redefined. Please check that your attribute has the same type as previously "
+                + "Attributes cannot be redefined. Please check that your attribute has the same type as previously "  # noqa: E501
                 + "defined. Existing schema: Schema:[SchemaElement: key{other:S:HASH}] "
                 + "New schema: Schema:[SchemaElement: key{other:N:HASH}]",
             ),
@@ -322,7 +328,7 @@ NEW = create("new", "fresh:S")
                     "GlobalSecondaryIndexUpdates": [
                         {"Create": NEW["Create"] | {"ProvisionedThroughput": units(1, 1)}}
                     ],
-                    "AttributeDefinitions": defined("fresh:S"),
+                    "AttributeDefinitions": attribute_definitions("fresh:S"),
                 },
                 INVALID
                 + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified for index: new "
@@ -331,28 +337,26 @@ NEW = create("new", "fresh:S")
             "a projection of nothing": (
                 {
                     "GlobalSecondaryIndexUpdates": [create("new", "fresh:S", projection="INCLUDE")],
-                    "AttributeDefinitions": defined("fresh:S"),
+                    "AttributeDefinitions": attribute_definitions("fresh:S"),
                 },
                 INVALID + "ProjectionType is INCLUDE, but NonKeyAttributes is not specified",
             ),
         }
     ),
 )
-def test_an_index_that_cannot_be_added_or_removed_is_refused(
-    raw: Raw, on_demand: str, body: Body, text: str
-) -> None:
-    # dynalite changes no indexes, and of these texts DynamoDB Local has only "Attempting to create ...".
+def test_rejects_invalid_index_changes(raw: Raw, on_demand: str, body: Body, text: str) -> None:
+    # dynalite changes no indexes, and DynamoDB Local has only "Attempting to create ..." among these texts.
     assert raw.refusal("UpdateTable", {"TableName": on_demand} | body) == ("ValidationException", text)
 
 
-def test_a_key_that_is_not_defined_is_refused(raw: Raw, on_demand: str) -> None:
-    body = {"GlobalSecondaryIndexUpdates": [NEW], "AttributeDefinitions": defined("stale:S")}
+def test_rejects_an_undefined_key(raw: Raw, on_demand: str) -> None:
+    body = {"GlobalSecondaryIndexUpdates": [NEW], "AttributeDefinitions": attribute_definitions("stale:S")}
     code, text = raw.refusal("UpdateTable", {"TableName": on_demand} | body)
     assert code == "ValidationException"
     assert "AttributeDefinitions" in str(text)
 
 
-def test_an_index_that_is_not_there_is_not_found(raw: Raw, on_demand: str) -> None:
+def test_missing_index_is_not_found(raw: Raw, on_demand: str) -> None:
     code, text = raw.refusal(
         "UpdateTable", {"TableName": on_demand, "GlobalSecondaryIndexUpdates": [delete("absent")]}
     )
@@ -365,22 +369,22 @@ def test_an_index_that_is_not_there_is_not_found(raw: Raw, on_demand: str) -> No
     [[create("ind1", "fresh:S"), create("ind2", "fresh:S")], [delete("ours"), create("ind1", "fresh:S")]],
     ids=["two to create", "one to delete and one to create"],
 )
-def test_one_index_comes_or_goes_at_a_time(raw: Raw, on_demand: str, updates: list[Body]) -> None:
+def test_rejects_two_index_changes_at_once(raw: Raw, on_demand: str, updates: list[Body]) -> None:
     body = {
         "TableName": on_demand,
         "GlobalSecondaryIndexUpdates": updates,
-        "AttributeDefinitions": defined("fresh:S"),
+        "AttributeDefinitions": attribute_definitions("fresh:S"),
     }
     assert raw.refusal("UpdateTable", body) == ("LimitExceededException", ONE_AT_A_TIME)
 
 
 def test_a_second_index_waits_for_the_first(raw: Raw, make_table: MakeTable, await_active: Wait) -> None:
-    """Unless the first is already done, as it may well be here."""
+    """The first index may already be done, as it may well be here."""
     table = make_table("pk:S", **ON_DEMAND)
     for name in ("first", "second"):
         body = {
             "GlobalSecondaryIndexUpdates": [create(name, "kind:S")],
-            "AttributeDefinitions": defined("kind:S"),
+            "AttributeDefinitions": attribute_definitions("kind:S"),
         }
         status, answer = raw.call("UpdateTable", {"TableName": table} | body)
         if status == 400:
@@ -406,21 +410,19 @@ STREAM_ON = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
         }
     ),
 )
-def test_a_view_goes_with_a_stream_and_only_with_one(
-    raw: Raw, hash_table: str, stream: Body, text: str
-) -> None:
+def test_stream_view_requires_an_enabled_stream(raw: Raw, hash_table: str, stream: Body, text: str) -> None:
     body = {"TableName": hash_table, "StreamSpecification": stream}
     assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
 
 
-def test_a_stream_that_is_off_cannot_be_turned_off(raw: Raw, hash_table: str) -> None:
+def test_rejects_disabling_a_stream_that_is_off(raw: Raw, hash_table: str) -> None:
     # DynamoDB Local does not name the table, here and below.
     body = {"TableName": hash_table, "StreamSpecification": {"StreamEnabled": False}}
     text = f"Table has no stream to disable: TableName: {hash_table}"
     assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
 
 
-def test_a_stream_that_is_on_cannot_be_turned_on(raw: Raw, make_table: MakeTable) -> None:
+def test_rejects_enabling_a_stream_that_is_on(raw: Raw, make_table: MakeTable) -> None:
     table = make_table("pk:S", StreamSpecification=STREAM_ON)
     other_view = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
     text = f"Table already has an enabled stream: TableName: {table}"
@@ -429,7 +431,7 @@ def test_a_stream_that_is_on_cannot_be_turned_on(raw: Raw, make_table: MakeTable
         assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
 
 
-def test_stream_and_throughput_change_one_after_the_other(raw: Raw, provisioned: str) -> None:
+def test_rejects_stream_and_throughput_changes_together(raw: Raw, provisioned: str) -> None:
     body = {"TableName": provisioned, "StreamSpecification": STREAM_ON, "ProvisionedThroughput": units(6, 6)}
     text = INVALID + "You cannot modify stream status while updating table IOPS"
     assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
@@ -450,7 +452,9 @@ def test_stream_and_throughput_change_one_after_the_other(raw: Raw, provisioned:
         }
     ),
 )
-def test_class_and_protection_change_alone(raw: Raw, provisioned: str, body: Body, text: str) -> None:
+def test_rejects_class_or_protection_with_other_changes(
+    raw: Raw, provisioned: str, body: Body, text: str
+) -> None:
     request = {"TableName": provisioned, "ProvisionedThroughput": units(6, 6)} | body
     assert raw.refusal("UpdateTable", request) == ("ValidationException", text)
 
@@ -458,7 +462,9 @@ def test_class_and_protection_change_alone(raw: Raw, provisioned: str, body: Bod
 # Behaviour of everything but indexes
 
 
-def test_throughput_goes_up_and_down(dynamodb: Any, make_table: MakeTable, await_active: Wait) -> None:
+def test_throughput_can_be_raised_and_lowered(
+    dynamodb: Any, make_table: MakeTable, await_active: Wait
+) -> None:
     table = make_table("pk:S", ProvisionedThroughput=units(5, 5))
     rising = dynamodb.update_table(TableName=table, ProvisionedThroughput=units(9, 7))["TableDescription"]
     assert units(5, 5).items() <= rising["ProvisionedThroughput"].items()
@@ -497,7 +503,7 @@ def test_billing_changes_to_requests_and_back(
     assert units(3, 3).items() <= back["GlobalSecondaryIndexes"][0]["ProvisionedThroughput"].items()
 
 
-def test_billing_that_stays_is_no_error(dynamodb: Any, make_table: MakeTable, await_active: Wait) -> None:
+def test_unchanged_billing_mode_is_accepted(dynamodb: Any, make_table: MakeTable, await_active: Wait) -> None:
     table = make_table("pk:S", **ON_DEMAND)
     dynamodb.update_table(TableName=table, BillingMode="PAY_PER_REQUEST")
     assert await_active(table)["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
@@ -526,9 +532,9 @@ def test_a_stream_turned_on_again_is_another_stream(
     dynamodb.update_table(TableName=hash_table, StreamSpecification={"StreamEnabled": False})
     off = await_active(hash_table)
     assert not off.get("StreamSpecification", {}).get("StreamEnabled")
-    # The ARN stays, because the stream can still be read for a day.
+    # The ARN remains, because the stream can still be read for a day.
     assert off["LatestStreamArn"] == first["LatestStreamArn"]
-    time.sleep(0.002)  # Labels are made of milliseconds.
+    time.sleep(0.002)  # Labels contain milliseconds.
     dynamodb.update_table(TableName=hash_table, StreamSpecification=STREAM_ON)
     assert await_active(hash_table)["LatestStreamArn"] != first["LatestStreamArn"]
 
@@ -541,7 +547,7 @@ def add_index(dynamodb: Any, await_active: Wait) -> Callable[..., Body]:
     def add(table: str, name: str, hash_key: str, range_key: str | None = None, **more: Any) -> Body:
         dynamodb.update_table(
             TableName=table,
-            AttributeDefinitions=defined(*filter(None, (hash_key, range_key))),
+            AttributeDefinitions=attribute_definitions(*filter(None, (hash_key, range_key))),
             GlobalSecondaryIndexUpdates=[create(name, hash_key, range_key, **more)],
         )
         return await_active(table)
@@ -580,7 +586,7 @@ def test_an_index_is_filled_with_the_items_that_are_there(
     assert len(keys_in(dynamodb, plain, "by_kind")) == 30
 
 
-def test_items_written_while_it_is_filled_are_in_it_as_they_ended(
+def test_index_has_the_final_state_of_items_written_during_backfill(
     dynamodb: Any, raw: Raw, plain: str, add_index: Callable[..., Body]
 ) -> None:
     # DynamoDB Local fails with an error of its own when it is written to in the meantime.
@@ -588,21 +594,19 @@ def test_items_written_while_it_is_filled_are_in_it_as_they_ended(
         raw.put(plain, {"pk": {"S": f"old{number}"}, "kind": {"S": "old"}})
     done = threading.Event()
     with ThreadPoolExecutor() as pool:
-        writer = pool.submit(churn, raw, plain, done)
+        writer = pool.submit(write_until_done, raw, plain, done)
         try:
             add_index(plain, "by_kind", "kind:S")
         finally:
             done.set()
         writer.result()
-    expected = {item["pk"]["S"]: item["kind"]["S"] for item in everything(dynamodb, plain) if "kind" in item}
-    indexed = {
-        item["pk"]["S"]: item["kind"]["S"] for item in everything(dynamodb, plain, IndexName="by_kind")
-    }
+    expected = {item["pk"]["S"]: item["kind"]["S"] for item in scan_all(dynamodb, plain) if "kind" in item}
+    indexed = {item["pk"]["S"]: item["kind"]["S"] for item in scan_all(dynamodb, plain, IndexName="by_kind")}
     assert indexed == expected
 
 
-def churn(raw: Raw, table: str, done: threading.Event) -> None:
-    """Changes, deletes and adds items, over and over, until told to stop."""
+def write_until_done(raw: Raw, table: str, done: threading.Event) -> None:
+    """Change, delete and add items until `done` is set."""
     number = 0
     while not done.is_set() or number < 20:
         number += 1
@@ -611,7 +615,7 @@ def churn(raw: Raw, table: str, done: threading.Event) -> None:
         raw.put(table, {"pk": {"S": f"new{number}"}, "kind": {"S": "new"}})
 
 
-def everything(dynamodb: Any, table: str, **request: Any) -> list[Body]:
+def scan_all(dynamodb: Any, table: str, **request: Any) -> list[Body]:
     pages = dynamodb.get_paginator("scan").paginate(TableName=table, **request)
     return [item for page in pages for item in page["Items"]]
 
@@ -634,7 +638,7 @@ def test_items_whose_hash_key_does_not_fit_are_left_out(
     raw.put(plain, {"pk": {"S": "fits"}, "kind": {"S": "x" * 2048}})
     add_index(plain, "by_kind", "kind:S")
     assert keys_in(dynamodb, plain, "by_kind") == ["fits"]
-    assert len(everything(dynamodb, plain)) == len(UNFIT_FOR_HASH) + 1
+    assert len(scan_all(dynamodb, plain)) == len(UNFIT_FOR_HASH) + 1
 
 
 def test_items_whose_range_key_does_not_fit_are_left_out(
@@ -649,7 +653,7 @@ def test_items_whose_range_key_does_not_fit_are_left_out(
     assert keys_in(dynamodb, plain, "by_kind") == ["fits"]
 
 
-def test_an_item_left_out_comes_in_when_it_is_mended(
+def test_omitted_item_enters_the_index_once_corrected(
     dynamodb: Any, raw: Raw, plain: str, add_index: Callable[..., Body]
 ) -> None:
     raw.put(plain, {"pk": {"S": "a"}, "kind": {"N": "1"}})
@@ -658,7 +662,7 @@ def test_an_item_left_out_comes_in_when_it_is_mended(
     assert keys_in(dynamodb, plain, "by_kind") == ["a"]
 
 
-def test_an_item_left_out_may_be_deleted_and_changed_elsewhere(
+def test_omitted_item_may_be_changed_and_deleted(
     dynamodb: Any, raw: Raw, plain: str, add_index: Callable[..., Body]
 ) -> None:
     for name in "ab":
@@ -670,13 +674,11 @@ def test_an_item_left_out_may_be_deleted_and_changed_elsewhere(
         Key={"pk": {"S": "b"}},
         UpdateExpression="REMOVE kind",
     )
-    assert everything(dynamodb, plain) == [{"pk": {"S": "b"}}]
+    assert scan_all(dynamodb, plain) == [{"pk": {"S": "b"}}]
     assert keys_in(dynamodb, plain, "by_kind") == []
 
 
-def test_from_then_on_the_key_must_be_of_its_type(
-    raw: Raw, plain: str, add_index: Callable[..., Body]
-) -> None:
+def test_new_index_enforces_the_key_type(raw: Raw, plain: str, add_index: Callable[..., Body]) -> None:
     add_index(plain, "by_kind", "kind:S")
     body = {"TableName": plain, "Item": {"pk": {"S": "a"}, "kind": {"N": "1"}}}
     text = INVALID + "Type mismatch for Index Key kind Expected: S Actual: N IndexName: by_kind"
@@ -689,23 +691,23 @@ def test_an_index_on_the_tables_own_keys_may_be_added(
     table = make_table("pk:S", "sk:S", **ON_DEMAND)
     raw.put(table, {"pk": {"S": "a"}, "sk": {"S": "b"}, "more": {"S": "c"}})
     added = add_index(table, "turned", "sk:S", "pk:S", projection="KEYS_ONLY")
-    assert sorted(added["AttributeDefinitions"], key=str) == defined("pk:S", "sk:S")
-    assert everything(dynamodb, table, IndexName="turned") == [{"pk": {"S": "a"}, "sk": {"S": "b"}}]
+    assert sorted(added["AttributeDefinitions"], key=str) == attribute_definitions("pk:S", "sk:S")
+    assert scan_all(dynamodb, table, IndexName="turned") == [{"pk": {"S": "a"}, "sk": {"S": "b"}}]
 
 
-def test_a_definition_the_new_index_does_not_use_is_forgotten(
+def test_discards_definitions_that_the_new_index_does_not_use(
     dynamodb: Any, plain: str, await_active: Wait
 ) -> None:
     dynamodb.update_table(
         TableName=plain,
-        AttributeDefinitions=defined("kind:S", "unused:S"),
+        AttributeDefinitions=attribute_definitions("kind:S", "unused:S"),
         GlobalSecondaryIndexUpdates=[create("by_kind", "kind:S")],
     )
     names = {entry["AttributeName"] for entry in await_active(plain)["AttributeDefinitions"]}
     assert {"pk", "kind"} <= names
 
 
-def test_a_deleted_index_is_gone_and_its_key_is_free(
+def test_deleted_index_no_longer_constrains_its_key(
     dynamodb: Any, raw: Raw, plain: str, add_index: Callable[..., Body]
 ) -> None:
     add_index(plain, "by_kind", "kind:S")
@@ -716,10 +718,10 @@ def test_a_deleted_index_is_gone_and_its_key_is_free(
     raw.put(plain, {"pk": {"S": "a"}, "kind": {"N": "1"}})
     described = dynamodb.describe_table(TableName=plain)["Table"]
     assert "GlobalSecondaryIndexes" not in described
-    assert described["AttributeDefinitions"] == defined("pk:S")
+    assert described["AttributeDefinitions"] == attribute_definitions("pk:S")
 
 
-def test_an_index_of_the_same_name_may_come_back_with_another_key(
+def test_index_may_be_recreated_with_another_key(
     dynamodb: Any, raw: Raw, plain: str, add_index: Callable[..., Body]
 ) -> None:
     raw.put(plain, {"pk": {"S": "a"}, "kind": {"S": "k"}, "other": {"N": "7"}})
@@ -729,7 +731,7 @@ def test_an_index_of_the_same_name_may_come_back_with_another_key(
     assert keys_in(dynamodb, plain, "again") == ["a"]
 
 
-def test_the_key_of_a_local_index_stays_typed_when_a_global_one_goes(
+def test_local_index_key_stays_typed_after_deleting_a_global_index(
     dynamodb: Any, raw: Raw, make_table: MakeTable
 ) -> None:
     table = make_table(

@@ -1,4 +1,6 @@
-"""Values: numbers to 38 digits, sets, empty values, nesting, sizes to the byte, and the order of sort keys."""
+"""Values: numbers to 38 digits, sets, empty values, nesting, sizes to the byte, and the order of sort
+keys.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,17 @@ OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger 
 UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
 TOO_PRECISE = "Attempting to store more than 38 significant digits in a Number"
 TOO_LARGE = "Item size has exceeded the maximum allowed size"
-TOO_DEEP = "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"
+TOO_DEEP = "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"  # noqa: E501
 ITEM_BYTES_MAX = 409_600
 KEY = {"pk": {"S": "a"}}
 
 
-def stored(raw: Raw, table: str, value: dict[str, Any]) -> Any:
+def put_and_read(raw: Raw, table: str, value: dict[str, Any]) -> Any:
     raw.put(table, KEY | {"v": value})
     return raw.item(table, KEY)["v"]
 
 
-def refusal(raw: Raw, table: str, value: dict[str, Any]) -> tuple[str, str | None]:
+def put_refusal(raw: Raw, table: str, value: dict[str, Any]) -> tuple[str, str | None]:
     return raw.refusal("PutItem", {"TableName": table, "Item": KEY | {"v": value}})
 
 
@@ -71,7 +73,7 @@ def refusal(raw: Raw, table: str, value: dict[str, Any]) -> tuple[str, str | Non
 def test_a_number_comes_back_in_one_canonical_form(
     raw: Raw, hash_table: str, written: str, read: str
 ) -> None:
-    assert stored(raw, hash_table, {"N": written}) == {"N": read}
+    assert put_and_read(raw, hash_table, {"N": written}) == {"N": read}
 
 
 @pytest.mark.parametrize(
@@ -107,11 +109,11 @@ def test_a_number_comes_back_in_one_canonical_form(
     ),
 )
 @pytest.mark.parametrize("in_a_set", [False, True], ids=["alone", "in-a-set"])
-def test_what_is_no_number_of_ours_is_refused(
+def test_rejects_invalid_numbers(
     raw: Raw, shared_hash_table: str, written: str, text: str, in_a_set: bool
 ) -> None:
     value: dict[str, Any] = {"NS": ["1", written]} if in_a_set else {"N": written}
-    assert refusal(raw, shared_hash_table, value) == ("ValidationException", text)
+    assert put_refusal(raw, shared_hash_table, value) == ("ValidationException", text)
 
 
 def test_numbers_as_sort_keys_are_ordered_by_value(raw: Raw, number_table: str) -> None:
@@ -232,19 +234,19 @@ def test_binaries_as_sort_keys_are_ordered_as_unsigned_bytes(raw: Raw, binary_ta
     ),
 )
 def test_a_value_comes_back_as_it_was_written(raw: Raw, hash_table: str, value: dict[str, Any]) -> None:
-    assert stored(raw, hash_table, value) == value
+    assert put_and_read(raw, hash_table, value) == value
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("true", True), ("1", True), ("YES", True), ("false", False), ("0", False)]
 )
-def test_booleans_are_read_from_some_strings(raw: Raw, hash_table: str, text: str, value: bool) -> None:
-    assert stored(raw, hash_table, {"BOOL": text}) == {"BOOL": value}
+def test_reads_booleans_from_some_strings(raw: Raw, hash_table: str, text: str, value: bool) -> None:
+    assert put_and_read(raw, hash_table, {"BOOL": text}) == {"BOOL": value}
 
 
 def test_null_must_be_true(raw: Raw, shared_hash_table: str) -> None:
     text = INVALID + "Null attribute value types must have the value of true"
-    assert refusal(raw, shared_hash_table, {"NULL": False}) == ("ValidationException", text)
+    assert put_refusal(raw, shared_hash_table, {"NULL": False}) == ("ValidationException", text)
 
 
 # Sets
@@ -268,15 +270,15 @@ def test_null_must_be_true(raw: Raw, shared_hash_table: str) -> None:
         }
     ),
 )
-def test_a_set_is_neither_empty_nor_has_duplicates(
+def test_rejects_empty_sets_and_duplicates(
     raw: Raw, shared_hash_table: str, value: dict[str, Any], text: str
 ) -> None:
-    assert refusal(raw, shared_hash_table, value) == ("ValidationException", text)
+    assert put_refusal(raw, shared_hash_table, value) == ("ValidationException", text)
 
 
-def test_equal_numbers_in_other_words_are_duplicates(raw: Raw, shared_hash_table: str) -> None:
+def test_equal_numbers_written_differently_are_duplicates(raw: Raw, shared_hash_table: str) -> None:
     refused = ("ValidationException", "Input collection contains duplicates")
-    assert refusal(raw, shared_hash_table, {"NS": ["1", "1.0"]}) == refused
+    assert put_refusal(raw, shared_hash_table, {"NS": ["1", "1.0"]}) == refused
 
 
 @pytest.mark.parametrize(
@@ -290,7 +292,7 @@ def test_equal_numbers_in_other_words_are_duplicates(raw: Raw, shared_hash_table
 def test_a_set_keeps_its_members(
     raw: Raw, hash_table: str, kind: str, members: list[str], expected: list[str]
 ) -> None:
-    value = stored(raw, hash_table, {kind: members})
+    value = put_and_read(raw, hash_table, {kind: members})
     assert list(value) == [kind]
     assert sorted(value[kind]) == sorted(expected)
 
@@ -303,7 +305,7 @@ def test_a_set_keeps_its_members(
 def test_strings_and_binaries_of_a_set_come_back_in_the_order_of_their_bytes(
     raw: Raw, hash_table: str, kind: str, members: list[str], in_order: list[str]
 ) -> None:
-    assert stored(raw, hash_table, {kind: members}) == {kind: in_order}
+    assert put_and_read(raw, hash_table, {kind: members}) == {kind: in_order}
 
 
 def test_sets_are_equal_in_any_order(raw: Raw, hash_table: str) -> None:
@@ -320,8 +322,8 @@ def test_sets_are_equal_in_any_order(raw: Raw, hash_table: str) -> None:
 # Nesting
 
 
-def nested(depth: int, kind: str) -> dict[str, Any]:
-    """A value of `depth` levels, the innermost a string."""
+def nest(depth: int, kind: str) -> dict[str, Any]:
+    """Return a value of `depth` levels, the innermost a string."""
     value: dict[str, Any] = {"S": "leaf"}
     for _ in range(depth - 1):
         value = {"M": {"x": value}} if kind == "M" else {"L": [value]}
@@ -331,15 +333,15 @@ def nested(depth: int, kind: str) -> dict[str, Any]:
 # dynalite has no limit.
 @pytest.mark.parametrize("kind", ["M", "L"])
 def test_values_may_be_nested_32_levels_deep(raw: Raw, hash_table: str, kind: str) -> None:
-    assert stored(raw, hash_table, nested(32, kind)) == nested(32, kind)
-    assert refusal(raw, hash_table, nested(33, kind)) == ("ValidationException", TOO_DEEP)
+    assert put_and_read(raw, hash_table, nest(32, kind)) == nest(32, kind)
+    assert put_refusal(raw, hash_table, nest(33, kind)) == ("ValidationException", TOO_DEEP)
 
 
 def test_an_update_nests_as_deep_as_a_put_and_no_deeper(raw: Raw, hash_table: str) -> None:
     raw.put(hash_table, KEY | {"v": {"M": {}}})
     body = {"TableName": hash_table, "Key": KEY, "UpdateExpression": "SET v.x = :v"}
-    deepest = body | {"ExpressionAttributeValues": {":v": nested(31, "M")}}
-    too_deep = body | {"ExpressionAttributeValues": {":v": nested(32, "M")}}
+    deepest = body | {"ExpressionAttributeValues": {":v": nest(31, "M")}}
+    too_deep = body | {"ExpressionAttributeValues": {":v": nest(32, "M")}}
     assert raw.answer("UpdateItem", deepest) == {}
     assert raw.refusal("UpdateItem", too_deep) == ("ValidationException", TOO_DEEP)
     whole = raw.item(hash_table, KEY)
@@ -348,25 +350,27 @@ def test_an_update_nests_as_deep_as_a_put_and_no_deeper(raw: Raw, hash_table: st
 
 
 def test_an_update_may_not_nest_a_value_too_deep_either(raw: Raw, hash_table: str) -> None:
-    raw.put(hash_table, KEY | {"v": nested(20, "M")})
+    raw.put(hash_table, KEY | {"v": nest(20, "M")})
     path = ".".join(["v"] + ["x"] * 18)
     body = {
         "TableName": hash_table,
         "Key": KEY,
         "UpdateExpression": f"SET {path} = :v",
-        "ExpressionAttributeValues": {":v": nested(20, "M")},
+        "ExpressionAttributeValues": {":v": nest(20, "M")},
     }
     code, text = raw.refusal("UpdateItem", body)
     assert code == "ValidationException"
     assert str(text).startswith("Nesting Levels have exceeded supported limits")
-    assert raw.item(hash_table, KEY)["v"] == nested(20, "M")
+    assert raw.item(hash_table, KEY)["v"] == nest(20, "M")
 
 
 # Sizes (dynalite counts UTF-16 units where AWS counts UTF-8 bytes)
 
 
-def padded(attributes: dict[str, Any], attribute_bytes: int, total: int) -> dict[str, Any]:
-    """An item of exactly `total` bytes: its key, `attributes` of so many bytes, and padding."""
+def padded_item(attributes: dict[str, Any], attribute_bytes: int, total: int) -> dict[str, Any]:
+    """Return an item of exactly `total` bytes: its key, `attributes` of `attribute_bytes` bytes, and
+    padding.
+    """
     padding = total - len("pk") - len("a") - attribute_bytes - len("p")
     return KEY | attributes | {"p": {"S": "x" * padding}}
 
@@ -398,12 +402,13 @@ def padded(attributes: dict[str, Any], attribute_bytes: int, total: int) -> dict
 def test_an_item_may_have_400_kb_to_the_byte(
     raw: Raw, shared_hash_table: str, attributes: dict[str, Any], size: int
 ) -> None:
-    body = {"TableName": shared_hash_table, "Item": padded(attributes, size, ITEM_BYTES_MAX + 1)}
+    body = {"TableName": shared_hash_table, "Item": padded_item(attributes, size, ITEM_BYTES_MAX + 1)}
     assert raw.refusal("PutItem", body) == ("ValidationException", TOO_LARGE)
-    raw.put(shared_hash_table, padded(attributes, size, ITEM_BYTES_MAX))
+    raw.put(shared_hash_table, padded_item(attributes, size, ITEM_BYTES_MAX))
 
 
-# AWS documents pairs of digits from the first; what it does, and dynalite too, is to pair outwards from the point.
+# AWS documents pairs of digits from the first; AWS and dynalite actually pair outwards from the decimal
+# point.
 @pytest.mark.parametrize(
     ("number", "size"), [("1.5", 3), ("3.14159", 5), ("100.5", 4), ("0.15", 2), ("0.0000001", 2)]
 )
@@ -411,9 +416,9 @@ def test_digits_on_both_sides_of_the_point_are_counted_apart(
     raw: Raw, shared_hash_table: str, number: str, size: int
 ) -> None:
     attributes = {"v": {"N": number}}
-    body = {"TableName": shared_hash_table, "Item": padded(attributes, 1 + size, ITEM_BYTES_MAX + 1)}
+    body = {"TableName": shared_hash_table, "Item": padded_item(attributes, 1 + size, ITEM_BYTES_MAX + 1)}
     assert raw.refusal("PutItem", body) == ("ValidationException", TOO_LARGE)
-    raw.put(shared_hash_table, padded(attributes, 1 + size, ITEM_BYTES_MAX))
+    raw.put(shared_hash_table, padded_item(attributes, 1 + size, ITEM_BYTES_MAX))
 
 
 @pytest.mark.parametrize(("hash_bytes", "range_bytes"), [(2048, 1024)])

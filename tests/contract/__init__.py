@@ -1,1 +1,1 @@
-"""One suite per port, run over every engine behind it."""
+"""Contract tests: one suite per port, run over every engine behind it."""

@@ -1,4 +1,4 @@
-"""moto's server, the independent judge of the AWS engines, and how a suite says what it gets wrong."""
+"""moto's server, an independent check of the AWS engines, and the marks for its known deviations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ NOT_ATOMIC = "needs updates of one item that are atomic: in moto, of two at once
 
 @contextmanager
 def moto_endpoint() -> Iterator[str]:
-    """`127.0.0.1:5123`. What is in it is shared by all that a process starts: use names of your own."""
+    """Run moto's server and yield its address, such as `127.0.0.1:5123`.
+
+    All users in a process share its data: choose unique names.
+    """
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -31,27 +34,30 @@ def moto_endpoint() -> Iterator[str]:
         server.stop()
 
 
-def expect_faults(items: Sequence[pytest.Item], folder: Path, reasons: Mapping[str, str]) -> None:
-    """Marks the tests of a folder that fail on moto, each with what moto does; one that passes is told too."""
-    for item in _on_moto(items):
-        reason = reasons.get(_without_engine(item.name)) if folder in item.path.parents else None
+def expect_failures(items: Sequence[pytest.Item], folder: Path, reasons: Mapping[str, str]) -> None:
+    """Mark the tests of a folder that must fail on moto, each with what moto does wrong.
+
+    The mark is strict: a test that passes again is reported.
+    """
+    for item in _moto_items(items):
+        reason = reasons.get(_strip_engine(item.name)) if folder in item.path.parents else None
         if reason is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 def skip_races(items: Sequence[pytest.Item], file_or_folder: Path, reason: str = NOT_ISOLATED) -> None:
-    """Skip the tests of writes at once on moto, by their names: it fails them now and then, for this reason."""
-    for item in _on_moto(items):
+    """Skip the tests marked `concurrent` on moto, because moto fails them now and then."""
+    for item in _moto_items(items):
         is_ours = file_or_folder == item.path or file_or_folder in item.path.parents
-        if is_ours and "_at_once_" in item.name:
+        if is_ours and item.get_closest_marker("concurrent"):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def _on_moto(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """By their names alone: there are many tests, and few of them are on moto."""
+def _moto_items(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """Select the items that run on moto by name alone, since few of many tests do."""
     return (item for item in items if "[moto" in item.name)
 
 
-def _without_engine(name: str) -> str:
-    """`test_it[moto]` is `test_it`, `test_it[moto-not]` is `test_it[not]`."""
+def _strip_engine(name: str) -> str:
+    """Return `test_it` for `test_it[moto]`, and `test_it[not]` for `test_it[moto-not]`."""
     return name.replace("[moto-", "[").replace("[moto]", "")

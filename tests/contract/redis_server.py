@@ -1,4 +1,6 @@
-"""A real Redis on this machine, from a wheel: started for a test run, killed and started again where a test wants it."""
+"""A real Redis server on this machine, from a wheel: started for a test run, and killed and restarted by
+tests.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ SECONDS = 10
 
 @dataclass
 class RedisServer:
-    """Its data ends with it, as that of a cache may."""
+    """A Redis server without persistence."""
 
     port: int
     options: tuple[str, ...] = ()
@@ -49,8 +51,8 @@ class RedisServer:
             self._process.stdout.close()
             self._process = None
 
-    def ask(self, *command: str | int, password: str | None = None) -> Any:
-        """What an operator would type; not by way of the engine."""
+    def execute(self, *command: str | int, password: str | None = None) -> Any:
+        """Execute a command as an operator would, bypassing the engine."""
         from redis import Redis
 
         with Redis(port=self.port, password=password) as client:
@@ -58,7 +60,7 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(*options: str) -> Iterator[RedisServer]:
+def run_redis(*options: str) -> Iterator[RedisServer]:
     server = RedisServer(_free_port(), options)
     server.start()
     try:

@@ -1,9 +1,9 @@
 """Run AgenticPM's API and workers on a data folder, with fresh sandboxes of Jira, Outlook and Resend.
 
-An action is held for one site, and is refused when the credentials lead to another one. The credentials in a data folder
-name the addresses that its sandboxes had; fresh sandboxes listen on other ports. So the credentials name addresses where
-nothing listens, and an HTTP proxy forwards requests for them to the sandboxes. Resend has no credentials: a variable
-names its sandbox, as with `holdfast up`.
+An action is held for one site, and is refused when the credentials lead to another one. The credentials in
+a data folder name the addresses that its sandboxes had; fresh sandboxes listen on other ports. So the
+credentials name addresses where nothing listens, and an HTTP proxy forwards requests for them to the
+sandboxes. Resend has no credentials: a variable names its sandbox, as with `holdfast up`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OUTLOOK: Final = {
     "client_id": "the-client-of-the-corpus",
     "client_secret": "the-client-secret-of-the-corpus",
 }
-# By the header, one server knows for which sandbox a request is.
+# The header tells the one server which sandbox a request is for.
 HOSTS: Final[Mapping[str, Mapping[str, str]]] = {
     "jira": {"host": "127.0.0.2"},
     "outlook": {"host": "127.0.0.3"},
@@ -67,7 +67,9 @@ class Step:
 
 @dataclass
 class Stage:
-    """`variables` are for the environment of worker processes. `steps` are the requests that `change` has made."""
+    """AgenticPM on a data folder. `variables` are for the environment of worker processes; `steps` are the
+    requests that `change` made.
+    """
 
     stores: Stores
     clock: RunClock
@@ -177,7 +179,7 @@ async def open_stage(data: Path, clock_file: Path, begins: float) -> AsyncIterat
         await provision(stores, SYSTEM)
         transport = httpx2.ASGITransport(app=build_system_app(SYSTEM, stores, component="api"))
         api = httpx2.AsyncClient(base_url="http://localhost", transport=transport)
-        # To load certificates for each test takes longer than the rest of it.
+        # Loading certificates for each test takes longer than the rest of the test.
         sandboxes = httpx2.AsyncClient(base_url=url, verify=False)
         for client in (api, sandboxes):
             await stack.enter_async_context(client)

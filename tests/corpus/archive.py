@@ -21,8 +21,8 @@ SQLITE_HEADER: Final = b"SQLite format 3\x00"
 def pack(folder: Path, archive: Path, *, checkpoint: bool = True) -> None:
     """Pack the contents of `folder` into `archive`.
 
-    `checkpoint` first moves the write-ahead log of every SQLite file into the file. Without it the archive keeps the
-    logs, as `kill -9` leaves them. The folder must not be in use.
+    `checkpoint` first moves the write-ahead log of every SQLite file into the file. Without it the archive
+    keeps the logs, as `kill -9` leaves them. The folder must not be in use.
     """
     if checkpoint:
         for path in _files(folder):

@@ -1,7 +1,7 @@
 """Dump a PostgreSQL schema as CSV files, and load it into a database of the tests.
 
-A dump holds the rows of every table, the values of the sequences and the Alembic revision. Loading migrates an empty
-database to that revision, copies the rows in, and upgrades to the newest revision.
+A dump holds the rows of every table, the values of the sequences and the Alembic revision. Loading
+migrates an empty database to that revision, copies the rows in, and upgrades to the newest revision.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sqlalchemy.pool import NullPool
 
 from holdfast import Schema
 from holdfast.stores.sql.postgres import open_postgres
-from holdfast.stores.sql.postgres.revisions import VERSION_TABLE, revisions_of
-from tests.postgres import connected, fresh_database
+from holdfast.stores.sql.postgres.revisions import VERSION_TABLE, load_revisions
+from tests.postgres import connect, create_database
 
 STATE: Final = "state.json"
 CSV: Final = "(FORMAT csv, HEADER)"
-# Of each table, the columns that rows are written with: a generated column is computed again.
+# The columns of each table to copy: the database computes generated columns again.
 COLUMNS: Final = """
     SELECT table_name, json_agg(column_name ORDER BY ordinal_position) FROM information_schema.columns
     JOIN information_schema.tables USING (table_schema, table_name)
@@ -40,10 +40,10 @@ SEQUENCES: Final = (
 def dump(url: str, schema: str, folder: Path) -> None:
     """Write the rows of every table of `schema`, its sequences and its revision into `folder`."""
     folder.mkdir(parents=True)
-    with connected(url) as connection:
+    with connect(url) as connection:
         for table, columns in connection.execute(COLUMNS, [schema, VERSION_TABLE]).fetchall():
             statement = sql.SQL("COPY {} ({}) TO STDOUT WITH " + CSV)
-            with connection.cursor().copy(_on(statement, schema, table, columns)) as rows:
+            with connection.cursor().copy(_format_statement(statement, schema, table, columns)) as rows:
                 (folder / f"{table}.csv").write_bytes(b"".join(rows))
         version = sql.SQL("SELECT version_num FROM {}").format(sql.Identifier(schema, VERSION_TABLE))
         [(revision,)] = connection.execute(version).fetchall()
@@ -54,10 +54,10 @@ def dump(url: str, schema: str, folder: Path) -> None:
 
 def load(folder: Path, schema: Schema) -> str:
     """Return the URL of a new database with the rows of `folder`, at the newest revision of `schema`."""
-    url = fresh_database()
+    url = create_database()
     state = json.loads((folder / STATE).read_text())
     _migrate_to(url, schema, state["revision"])
-    with connected(url) as connection:
+    with connect(url) as connection:
         # Without triggers and foreign keys, so that tables can be filled in any order.
         connection.execute("SET session_replication_role = replica")
         for file in sorted(folder.glob("*.csv")):
@@ -73,17 +73,17 @@ def _fill(connection: psycopg.Connection[Any], schema: str, file: Path) -> None:
     rows = file.read_bytes()
     columns = rows.partition(b"\n")[0].decode().split(",")
     statement = sql.SQL("COPY {} ({}) FROM STDIN WITH " + CSV)
-    with connection.cursor().copy(_on(statement, schema, file.stem, columns)) as into:
+    with connection.cursor().copy(_format_statement(statement, schema, file.stem, columns)) as into:
         into.write(rows)
 
 
-def _on(statement: sql.SQL, schema: str, table: str, columns: list[str]) -> sql.Composed:
+def _format_statement(statement: sql.SQL, schema: str, table: str, columns: list[str]) -> sql.Composed:
     return statement.format(sql.Identifier(schema, table), sql.SQL(", ").join(map(sql.Identifier, columns)))
 
 
 def _migrate_to(url: str, schema: Schema, revision: str) -> None:
     """Run the migrations of `schema` up to `revision`, and none after it."""
-    revisions = revisions_of(schema.migrations)
+    revisions = load_revisions(schema.migrations)
     newer = revisions.after(revision)
     older = [script for script in revisions.after(None) if script not in newer]
 

@@ -24,11 +24,19 @@ from richpanel.model import patterns
 from richpanel.model.entities import CustomerLink, IdempotencyRecord, RecordKind, events
 from richpanel.settings import RichpanelSettings
 from richpanel.system import SYSTEM
-from tests.acceptance.richpanel.stage import EMAIL, ORDER, SECRET, SECRET_VARIABLE, START, SetClock, Stage
+from tests.systems.richpanel.acceptance.middleware import (
+    EMAIL,
+    ORDER,
+    SECRET,
+    SECRET_VARIABLE,
+    START,
+    ManualClock,
+    Middleware,
+)
 
 NAME: Final = "richpanel"
 LOGGERS: Final = ("holdfast", "richpanel", "uvicorn", "httpx2", "httpcore2", "asyncio")
-# The paths at which the help desk is asked for an effect, and the member of the body that says what.
+# The help desk's paths that cause an effect, and the body member that names the effect.
 EFFECTS: Final = {
     "message": ("messages", "text"),
     "note": ("notes", "text"),
@@ -37,7 +45,7 @@ EFFECTS: Final = {
 }
 
 A_DAY: Final = timedelta(days=1)
-# Questions that are answered in pages: a function of the cursor, and what an item is known by.
+# Paged queries: a function of the cursor, and the key of an item.
 QUESTIONS: Final[dict[str, tuple[Callable[[str | None], Any], Callable[[Any], str]]]] = {
     "history": (
         lambda after: patterns.AUDIT.history("long", 4, after),
@@ -67,13 +75,15 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str | None], Any], Callable[[Any], st
 
 
 @dataclass(kw_only=True)
-class CorpusStage(Stage):
-    """With the API, and a help desk that can be written down and played again."""
+class CorpusStage(Middleware):
+    """Stage with the API, and a help desk whose requests can be recorded and replayed."""
 
     api: httpx2.AsyncClient
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return the requests that give a fresh help desk the tickets, messages and effects of this one, in order."""
+        """Return the requests that give a fresh help desk the tickets, messages and effects of this one,
+        in order.
+        """
         desk = self.sandbox.desk
         said = [
             {
@@ -116,11 +126,11 @@ class CorpusStage(Stage):
         return moved
 
     def references(self, conversation: str) -> list[str]:
-        """Return the keys of what was done about a conversation, in the order of the help desk's ledger."""
+        """Return the keys of the effects on a conversation, in the order of the help desk's ledger."""
         return [each.reference for each in self.ledger if each.ticket_id == conversation]
 
 
-def variables_of(data: Path) -> dict[str, str]:
+def build_variables(data: Path) -> dict[str, str]:
     return {
         "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
         "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
@@ -133,12 +143,14 @@ def variables_of(data: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def open_stage(data: Path, begins: float) -> AsyncIterator[CorpusStage]:
-    """Open the stores in `data`, and serve the sandbox. The clock starts at `begins`, and the archive is on."""
-    clock = SetClock()
+    """Open the stores in `data`, and serve the sandbox. The clock starts at `begins`, and the archive is
+    on.
+    """
+    clock = ManualClock()
     clock.advance(begins - clock.now())
     sandbox = Sandbox(clock=clock)
     sandbox.shop.add_order(ORDER)
-    variables = variables_of(data)
+    variables = build_variables(data)
     async with AsyncExitStack() as stack:
         stack.enter_context(silence_loggers(*LOGGERS))
         stack.enter_context(patch_environ(variables))

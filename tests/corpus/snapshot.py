@@ -1,6 +1,7 @@
 """Open a system on a data folder with a fixed clock, and copy such a folder while the system uses it.
 
-A copy is what `kill -9` would leave: claims, leases and messages in flight are as their owners wrote them last.
+A copy is what `kill -9` would leave: claims, leases and messages in flight are as their owners wrote them
+last.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from holdfast.core.clock import RunClock
 from tests.corpus import database
 
 CLOCK: Final = "clock"
-# Next to the data: what the stand-ins of external services remember, and the SQL rows.
+# Next to the data: the state of the sandboxes, and the SQL rows.
 SERVICES: Final = "services"
 SQL: Final = "sql"
-# The part of every physical name that tells environments apart. The data has it: never change it.
+# The environment in every physical name. The data contains it: never change it.
 ENVIRONMENT: Final = "corpus"
 
 
-def settings_of(folder: Path, url: str) -> Settings:
-    """Return the settings by which a system keeps everything in `folder`, and its SQL rows in the database at `url`."""
+def build_settings(folder: Path, url: str) -> Settings:
+    """Return settings that keep everything in `folder`, and SQL rows in the database at `url`."""
     return Settings(
         tables=f"sqlite:{folder / 'tables.db'}",
         queues=f"sqlite:{folder / 'queues.db'}",
@@ -41,18 +42,18 @@ def settings_of(folder: Path, url: str) -> Settings:
     )
 
 
-def clock_of(folder: Path, *, start: float | None = None) -> RunClock:
+def open_clock(folder: Path, *, start: float | None = None) -> RunClock:
     return RunClock(folder / CLOCK, start=start)
 
 
-def kept_secrets(*names: str) -> dict[str, str]:
-    """Return the variables of the secrets that the data depends on, as they are set now."""
+def read_secrets(*names: str) -> dict[str, str]:
+    """Return the current environment variables of the secrets that the data depends on."""
     variables = [SECRET_VARIABLE_PREFIX + re.sub("[/-]", "_", name).upper() for name in names]
     return {variable: os.environ[variable] for variable in variables}
 
 
 def use_secrets(patch: pytest.MonkeyPatch, sandbox: ModuleType, secrets: Mapping[str, str]) -> None:
-    """Let the stage of a system, which sets the secrets of its `sandbox`, set those of the data instead."""
+    """Make a system's stage, which sets the secrets of its `sandbox`, use the secrets of the data instead."""
     build = sandbox.build_variables
     patch.setattr(sandbox, "build_variables", lambda *given: {**build(*given), **secrets})
 
@@ -69,7 +70,7 @@ def copy_folder(source: Path, target: Path, *, url: str, schema: str) -> None:
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a SQLite file with everything that is committed, also what is in its write-ahead log."""
+    """Copy a SQLite file with everything that is committed, including its write-ahead log."""
     read, written = apsw.Connection(str(source)), apsw.Connection(str(target))
     with written.backup("main", read, "main") as backup:
         backup.step()
@@ -78,7 +79,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
 
 
 def _hide_machine(tables: Path) -> None:
-    """Keep the name of this machine out of the copy: the lease of the background worker has it."""
+    """Keep the name of this machine out of the copy: the lease of the background worker contains it."""
     with apsw.Connection(str(tables)) as connection:
         connection.execute("UPDATE lease SET owner = 'a process of the corpus'")
     connection.close()

@@ -1,4 +1,4 @@
-"""AgenticPM on data that a released version wrote: the loop, the executor and people finish what was begun."""
+"""AgenticPM on data that a released version wrote: the loop, the executor and people finish the open work."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.anyio
 
 DAY_S = 86400.0
 HOLD_S = 30 * 60.0
-# Actions of no project.
+# Actions without a project.
 GLOBAL = ("digest", "outcome_unknown")
 
 
 @dataclass
 class Corpus:
-    """The stage on unpacked data, and what the generator noted."""
+    """Stage on unpacked data, with the generator's notes."""
 
     stage: Stage
     notes: Any
@@ -100,10 +100,10 @@ async def corpus(anyio_backend: str, request: pytest.FixtureRequest, tmp_path: P
         yield Corpus(stage, notes)
 
 
-# --- what was kept ------------------------------------------------------------------------------------------
+# --- stored data --------------------------------------------------------------------------------------------
 
 
-async def test_a_cursor_gives_the_rest_of_its_list_and_is_made_the_same_again(corpus: Corpus) -> None:
+async def test_cursor_continues_its_list_and_is_reproduced(corpus: Corpus) -> None:
     for kept in corpus.notes["lists"]:
         rest = await corpus.stage.items(kept["path"], kept["cursor"])
         assert [each["id"] for each in rest] == kept["rest"], kept["path"]
@@ -112,7 +112,7 @@ async def test_a_cursor_gives_the_rest_of_its_list_and_is_made_the_same_again(co
         assert first["cursor"] == kept["cursor"], kept["path"]
 
 
-async def test_failures_are_recorded_under_the_names_that_they_had(corpus: Corpus) -> None:
+async def test_failures_keep_their_recorded_names(corpus: Corpus) -> None:
     names, stage = corpus.notes["failures"], corpus.stage
     refused, unknown = await corpus.action("refused"), await corpus.action("outcome_unknown")
     assert (refused["status"], refused["error"]) == ("failed", names["refused"])
@@ -129,7 +129,7 @@ async def test_failures_are_recorded_under_the_names_that_they_had(corpus: Corpu
         assert [each["error"] for each in failed if "error" in each] == [names[project]] * failures
 
 
-async def test_what_was_last_seen_of_a_tracker_is_read_and_kept_under_the_same_name(corpus: Corpus) -> None:
+async def test_reads_the_last_seen_tracker_state_and_keeps_its_name(corpus: Corpus) -> None:
     stores = corpus.stage.stores
     for name in ("mcu", "web"):
         project = await projects.get(stores, corpus.notes["projects"][name])
@@ -139,8 +139,8 @@ async def test_what_was_last_seen_of_a_tracker_is_read_and_kept_under_the_same_n
         assert await snapshots.store_snapshot(stores, project, seen) == pointer.value
 
 
-async def test_sealed_credentials_are_used_and_sealed_again(corpus: Corpus) -> None:
-    # The sandboxes compare the secrets: a check passes with the right ones only.
+async def test_uses_sealed_credentials_and_seals_them_again(corpus: Corpus) -> None:
+    # The sandboxes compare the secrets, so a check passes only with the right ones.
     for name in ("jira", "outlook"):
         await corpus.stage.ask("POST", f"/integrations/{name}/rotate")
         assert (await corpus.stage.ask("POST", f"/integrations/{name}/check"))["health"]["is_ok"], name
@@ -156,7 +156,7 @@ async def test_sealed_credentials_are_used_and_sealed_again(corpus: Corpus) -> N
 # --- the loop -----------------------------------------------------------------------------------------------
 
 
-async def test_another_loop_takes_the_lease_over_when_it_ends_and_repeats_no_signal(corpus: Corpus) -> None:
+async def test_another_loop_takes_over_the_expired_lease_and_repeats_no_signal(corpus: Corpus) -> None:
     lease, before = corpus.notes["lease"], await corpus.stage.page("/events")
     await corpus.run_loop()
     agent = await corpus.stage.ask("GET", "/agent")
@@ -174,8 +174,8 @@ async def test_another_loop_takes_the_lease_over_when_it_ends_and_repeats_no_sig
     assert (await corpus.question("WEB-4"))["options"][0]["option"] == "Do it"
 
 
-async def test_the_next_cycle_reads_tracker_and_mailbox_from_the_checkpoints(corpus: Corpus) -> None:
-    # A message that was read before: it is seen only if the mailbox is read from the beginning.
+async def test_next_cycle_reads_tracker_and_mailbox_from_the_checkpoints(corpus: Corpus) -> None:
+    # An already read message: it appears only if the mailbox is read from the beginning.
     next(iter(corpus.stage.outlook.messages.values()))["subject"] = "MCU-125 is at risk"
     corpus.end_leases()
     await corpus.run_loop()
@@ -196,7 +196,7 @@ async def _last_beat(corpus: Corpus) -> Any:
     return next(each["detail"] for each in events if each["eventType"] == "heartbeat")
 
 
-async def test_the_digest_of_a_day_is_prepared_once(corpus: Corpus) -> None:
+async def test_prepares_the_digest_of_a_day_once(corpus: Corpus) -> None:
     await corpus.stage.run("loop", "daily")
     assert len(await corpus.stage.items("/projects/global/actions")) == 2
     corpus.stage.clock.advance(DAY_S)
@@ -207,7 +207,7 @@ async def test_the_digest_of_a_day_is_prepared_once(corpus: Corpus) -> None:
 # --- actions ------------------------------------------------------------------------------------------------
 
 
-async def test_actions_of_a_killed_executor_are_finished_and_nothing_is_done_twice(corpus: Corpus) -> None:
+async def test_finishes_actions_of_a_killed_executor_and_repeats_nothing(corpus: Corpus) -> None:
     in_work = ("mail_in_work", "comment_in_work", "failed_for_now")
     await corpus.execute()
     assert {(await corpus.action(name))["status"] for name in in_work} == {"processing"}
@@ -216,14 +216,15 @@ async def test_actions_of_a_killed_executor_are_finished_and_nothing_is_done_twi
     corpus.end_leases()
     await corpus.execute()
     assert {(await corpus.action(name))["status"] for name in in_work} == {"processed"}
-    # The first comment was found at the tracker. The mail was sent again under its key: the mailer knew it.
+    # The first comment was found at the tracker. The mail was sent again under its key, which the mailer
+    # knew.
     assert (len(corpus.comments("MCU-122")), len(corpus.comments("MCU-157"))) == (1, 1)
     assert len(corpus.mails("R900")) == 1
     taken = Counter(each["detail"]["action"] for each in await corpus.events("action_taken"))
     assert [taken[corpus.notes["actions"][name]] for name in in_work] == [1, 1, 1]
 
 
-async def test_an_approved_action_is_done_at_once_and_the_others_when_they_are_due(corpus: Corpus) -> None:
+async def test_executes_an_approved_action_at_once_and_the_others_when_due(corpus: Corpus) -> None:
     await corpus.review("held", "approve")
     await corpus.execute()
     assert corpus.comments("MCU-158") == ["Which criteria must this meet before Friday?"]
@@ -237,7 +238,7 @@ async def test_an_approved_action_is_done_at_once_and_the_others_when_they_are_d
     assert max(Counter(each["reference"] for each in corpus.stage.jira.ledger).values()) == 1
 
 
-async def test_a_refused_action_is_asked_again_once_a_person_reopens_it(corpus: Corpus) -> None:
+async def test_retries_a_refused_action_once_a_person_reopens_it(corpus: Corpus) -> None:
     done = await corpus.stage.api.post(f"{corpus.action_path('done')}/reopen", json={"by": "the lead"})
     assert done.status_code == 409
     await corpus.execute()
@@ -245,7 +246,7 @@ async def test_a_refused_action_is_asked_again_once_a_person_reopens_it(corpus: 
     for name in ("refused", "outcome_unknown"):
         await corpus.review(name, "reopen")
     await corpus.execute()
-    # The ticket is still gone. The mail is sent: the person has said that it was not.
+    # The ticket is still deleted. The mail is sent, because the person said that it was not.
     assert (await corpus.action("refused"))["error"] == corpus.notes["failures"]["refused"]
     assert (await corpus.action("outcome_unknown"))["executed"] and len(corpus.mails("Digest")) == 1
 
@@ -253,7 +254,7 @@ async def test_a_refused_action_is_asked_again_once_a_person_reopens_it(corpus: 
 # --- escalations and artefacts ------------------------------------------------------------------------------
 
 
-async def test_a_decision_is_logged_and_the_permitted_action_is_done_once(corpus: Corpus) -> None:
+async def test_logs_a_decision_and_executes_the_permitted_action_once(corpus: Corpus) -> None:
     await corpus.decide("WEB-2", "Do it")
     await corpus.decide("Sprint 12", "Move it to the backlog")
     await corpus.execute()
@@ -265,7 +266,7 @@ async def test_a_decision_is_logged_and_the_permitted_action_is_done_once(corpus
         assert [each["id"] for each in log["content"]["decisions"]] == ids
 
 
-async def test_a_question_that_nobody_answers_expires(corpus: Corpus) -> None:
+async def test_unanswered_question_expires(corpus: Corpus) -> None:
     assert {(await corpus.question(each))["status"] for each in ("WEB-3", "Sprint 12")} == {"pending"}
     corpus.stage.clock.advance(8 * DAY_S)
     await corpus.stage.run("executor", "escalations")
@@ -274,7 +275,7 @@ async def test_a_question_that_nobody_answers_expires(corpus: Corpus) -> None:
     assert (await corpus.question("WEB-1", "decided"))["userDecision"] == "Leave it"
 
 
-async def test_an_artefact_kept_as_an_object_is_undone_redone_and_written_on(corpus: Corpus) -> None:
+async def test_undoes_redoes_and_rewrites_an_artefact_stored_as_an_object(corpus: Corpus) -> None:
     path = corpus.path("web", "artefacts/raid_log")
     seen = await corpus.stage.ask("GET", path)
     assert "R901" in _risks(seen)
@@ -282,14 +283,14 @@ async def test_an_artefact_kept_as_an_object_is_undone_redone_and_written_on(cor
     assert undone["version"] == seen["version"] + 1 and "R901" not in _risks(undone)
     redone = await corpus.stage.ask("POST", f"{path}/undo", **{"if-match": f'"{undone["version"]}"'})
     assert redone["content"] == seen["content"]
-    # The next cycle writes a version of its own, and keeps what a person added.
+    # The next cycle writes its own version, and keeps what a person added.
     corpus.end_leases()
     await corpus.run_loop()
     written = await corpus.stage.ask("GET", path)
     assert written["version"] == redone["version"] + 1 and "R901" in _risks(written)
 
 
-async def test_what_a_person_has_undone_stays_until_there_is_news(corpus: Corpus) -> None:
+async def test_keeps_what_a_person_undid_until_there_is_news(corpus: Corpus) -> None:
     path = corpus.path("quiet", "artefacts/raid_log")
     seen = await corpus.stage.ask("GET", path)
     corpus.end_leases()

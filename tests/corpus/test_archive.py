@@ -1,4 +1,4 @@
-"""Archives are made the same every time, and give back what was packed."""
+"""Archives: deterministic, and unpacked to exactly what was packed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def _database(path: Path) -> apsw.Connection:
+def _make_database(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     connection.pragma("journal_mode", "wal")
     connection.execute("CREATE TABLE t (x); INSERT INTO t VALUES (1)")
     return connection
 
 
-def test_the_same_folder_gives_the_same_archive(folder: Path, tmp_path: Path) -> None:
+def test_same_folder_gives_the_same_archive(folder: Path, tmp_path: Path) -> None:
     pack(folder, tmp_path / "first")
     os.utime(folder / "inside" / "text", (1, 1))
     (folder / "inside" / "text").chmod(0o644)
@@ -36,23 +36,23 @@ def test_the_same_folder_gives_the_same_archive(folder: Path, tmp_path: Path) ->
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
-def test_an_archive_gives_back_what_was_packed(folder: Path, tmp_path: Path) -> None:
+def test_unpacks_exactly_what_was_packed(folder: Path, tmp_path: Path) -> None:
     pack(folder, tmp_path / "packed")
     unpack(tmp_path / "packed", tmp_path / "out")
 
     assert (tmp_path / "out" / "inside" / "text").read_text() == "a text"
 
 
-def test_the_log_of_a_database_is_moved_into_it(folder: Path, tmp_path: Path) -> None:
-    _database(folder / "x.db").close()
+def test_checkpoint_moves_the_log_into_the_database(folder: Path, tmp_path: Path) -> None:
+    _make_database(folder / "x.db").close()
     pack(folder, tmp_path / "packed")
     unpack(tmp_path / "packed", tmp_path / "out")
 
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["inside", "x.db"]
 
 
-def test_a_database_in_use_is_refused(folder: Path, tmp_path: Path) -> None:
-    connection = _database(folder / "x.db")
+def test_rejects_a_database_in_use(folder: Path, tmp_path: Path) -> None:
+    connection = _make_database(folder / "x.db")
 
     with pytest.raises(RuntimeError, match="in use"):
         pack(folder, tmp_path / "packed")
@@ -60,8 +60,8 @@ def test_a_database_in_use_is_refused(folder: Path, tmp_path: Path) -> None:
     connection.close()
 
 
-def test_the_log_is_kept_where_it_is_wanted(folder: Path, tmp_path: Path) -> None:
-    connection = _database(folder / "x.db")
+def test_keeps_the_log_on_request(folder: Path, tmp_path: Path) -> None:
+    connection = _make_database(folder / "x.db")
     pack(folder, tmp_path / "packed", checkpoint=False)
     connection.close()
     unpack(tmp_path / "packed", tmp_path / "out")
@@ -72,7 +72,7 @@ def test_the_log_is_kept_where_it_is_wanted(folder: Path, tmp_path: Path) -> Non
     again.close()
 
 
-def test_versions_are_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("v0_10", "v0_2", "v1_0", "views"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(archive, "CORPUS", tmp_path)
@@ -81,7 +81,7 @@ def test_versions_are_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("release", releases_with("library_killed"), ids=lambda release: str(release.name))
-def test_the_archive_of_a_killed_process_has_the_log_it_left(release: Path, tmp_path: Path) -> None:
+def test_archive_of_a_killed_process_has_its_log(release: Path, tmp_path: Path) -> None:
     unpack(release / f"library_killed{SUFFIX}", tmp_path)
 
     assert (tmp_path / "tables.db-wal").stat().st_size > 0

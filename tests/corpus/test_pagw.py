@@ -29,36 +29,36 @@ from pagw.ops import legal_holds, request_replay
 from pagw.system import SYSTEM
 from tests.corpus import database
 from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
-from tests.corpus.settling import settle
-from tests.corpus.snapshot import ENVIRONMENT, SERVICES, SQL, clock_of, settings_of, use_secrets
-from tests.corpus.write_pagw import NAME, processed_keys, queue_lengths, unsent
-from tests.faults.pagw_parties import REPEATED, WatchfulDesk
-from tests.postgres import connected
+from tests.corpus.idle_workers import settle
+from tests.corpus.snapshot import ENVIRONMENT, SERVICES, SQL, build_settings, open_clock, use_secrets
+from tests.corpus.write_pagw import NAME, count_queue_messages, list_unsent, processed_keys
+from tests.postgres import connect
+from tests.systems.pagw.faults.pagw_external_services import REPEATED, RecordingPayerState
 
 OPERATOR: Final = Actor("user", "operator")
-# The stand-in of the client's server has moved since, and so has every address of it.
+# The sandbox of the client's server has a new address.
 MOVES: Final = (
     "UPDATE pagw.subscriptions SET endpoint = replace(endpoint, %(was)s, %(now)s)",
     "UPDATE pagw.deliveries SET target = replace(target, %(was)s, %(now)s)",
     """UPDATE pagw.request_tracker
        SET metadata = metadata || jsonb_build_object('callbackUrl', replace(metadata ->> 'callbackUrl', %(was)s, %(now)s))
-       WHERE metadata ? 'callbackUrl'""",
+       WHERE metadata ? 'callbackUrl'""",  # noqa: E501,
 )
 OPEN: Final = """
     SELECT (SELECT count(*) FROM pagw.outbox WHERE NOT processed),
            (SELECT count(*) FROM pagw.deliveries WHERE status = 'waiting'),
            (SELECT count(*) FROM pagw.request_tracker WHERE completed_at IS NULL)
 """
-# What each request ends as; the others complete.
+# The final status of each request; the others complete.
 ENDS: Final = {"cancelled": "CANCELLED", "refused": "FAILED"}
-# Statuses that a request may reach twice: while its payer thinks, and after a replay.
+# Statuses that a request may reach twice: while its payer decides, and after a replay.
 REACHED_AGAIN: Final = {"PENDED", "FAILED"}
 DECISIONS: Final = {"called-back": "denied", "cancellation": "cancelled", "refused": None}
 
 
 @dataclass
 class Gateway:
-    """A gateway on the unpacked data, with fresh sandboxes. The payer remembers what it had done."""
+    """Gateway on the unpacked data, with fresh sandboxes. The payer remembers its earlier decisions."""
 
     stage: DemoProcesses
     url: str
@@ -94,15 +94,15 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Gateway]:
-    clock = clock_of(folder)
+async def open_gateway(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Gateway]:
+    clock = open_clock(folder)
     assert clock.now() == notes["now"]
-    async with open_stores(SYSTEM, settings_of(folder, url)) as stores:
+    async with open_stores(SYSTEM, build_settings(folder, url)) as stores:
         await provision(stores, SYSTEM)
         async with open_demo(stores, SYSTEM, clock) as stage:
-            stage.payer.state = WatchfulDesk(clock, folder / SERVICES)
+            stage.payer.state = RecordingPayerState(clock, folder / SERVICES)
             stage.payer.callbacks.url = f"{stage.url}/payer-callbacks/{sandbox.PAYER_ID}"
-            with connected(url) as connection:
+            with connect(url) as connection:
                 for was in notes["clients"]:
                     for move in MOVES:
                         connection.execute(move, {"was": was, "now": stage.client_url})
@@ -113,7 +113,7 @@ async def gateway(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterato
 def data(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, str, dict[str, Any]]:
-    """A data folder, the URL of its database, and its notes."""
+    """Unpack a data folder, and return it with the URL of its database and its notes."""
     folder, notes = tmp_path / "data", load_notes(request.param, NAME)
     unpack(request.param / f"{NAME}{SUFFIX}", folder)
     use_secrets(monkeypatch, sandbox, notes["secrets"])
@@ -122,7 +122,7 @@ def data(
 
 def test_clients_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
-        async with gateway(*data) as opened:
+        async with open_gateway(*data) as opened:
             await _check_cursors(opened)
             await _check_completed_key(opened)
             await _check_inquiries(opened)
@@ -133,12 +133,12 @@ def test_clients_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
 
 def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
-        async with gateway(*data) as opened:
+        async with open_gateway(*data) as opened:
             await _check_stored_failures(opened)
-            told_before = await _told(opened)
-            await _bring_back(opened)
+            told_before = await _list_finished_deliveries(opened)
+            await _resume_work(opened)
             async with opened.stage.run_workers():
-                await settle(opened.stage.clock, lambda: _left(opened))
+                await settle(opened.stage.clock, lambda: _list_open_work(opened))
             await _check_requests(opened)
             await _check_payer(opened)
             await _check_deliveries(opened, told_before)
@@ -151,7 +151,9 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
 
 
 async def _check_cursors(opened: Gateway) -> None:
-    """Each cursor leads to exactly what followed it, and the first page gives the same cursor again."""
+    """Check that each cursor leads to exactly what followed it, and that the first page gives the same
+    cursor.
+    """
     for kept in (opened.notes["cursors"][name] for name in ("requests", "completed", "audit")):
         first = (await opened.stage.request(opened.tenant, "GET", kept["path"])).json()
         assert first["cursor"] == kept["cursor"]
@@ -169,7 +171,7 @@ async def _check_cursors(opened: Gateway) -> None:
 
 
 async def _check_completed_key(opened: Gateway) -> None:
-    """The stored answer is given again, word for word; another bundle under the key is refused."""
+    """Check that a repeat gets the stored answer unchanged, and another bundle under the key is rejected."""
     again = await opened.stage.submit(opened.tenant, opened.notes["bundles"]["completed"], "completed")
     assert (again.status_code, again.headers.get("x-pagw-id")) == (200, opened.id("completed"))
     assert again.json() == opened.notes["answer"]
@@ -178,14 +180,16 @@ async def _check_completed_key(opened: Gateway) -> None:
 
 
 async def _check_inquiries(opened: Gateway) -> None:
-    """A request is found by the keyed hashes of its numbers, with the same answer."""
+    """Check that the keyed hashes of its numbers find a request, with the same answer."""
     for kept in opened.notes["inquiries"]:
         found = await opened.stage.request(opened.tenant, "POST", "/fhir/Claim/$inquire", kept["bundle"])
         assert found.json() == kept["answer"]
 
 
 async def _check_claimed_keys(opened: Gateway) -> None:
-    """Nobody takes a key over while its lease lasts; then the request goes on under the id in the claim."""
+    """Check that a key is not taken over before its lease ends, and that the request then keeps the claim's
+    id.
+    """
     for name in ("claimed", "tracked"):
         assert (await opened.record(name)).status is OnceStatus.PROCESSING
         assert await opened.submit_again(name) == (409, None)
@@ -200,9 +204,9 @@ async def _check_claimed_keys(opened: Gateway) -> None:
 
 
 async def _check_stored_failures(opened: Gateway) -> None:
-    """What the version before wrote about failures is shown as it was written."""
-    assert await unsent(opened.stores) == opened.notes["unsent"]
-    assert await queue_lengths(opened.stores) == opened.notes["queues"]
+    """Check that stored failures of the earlier version are shown unchanged."""
+    assert await list_unsent(opened.stores) == opened.notes["unsent"]
+    assert await count_queue_messages(opened.stores) == opened.notes["queues"]
     for name in ("payer-down", "payer-unsure"):
         found = (await opened.stage.request(opened.tenant, "GET", f"/pas/requests/{opened.id(name)}")).json()
         assert (found["errorCode"], found["retryCount"]) == ("PartyFailed", 1)
@@ -213,15 +217,17 @@ async def _check_stored_failures(opened: Gateway) -> None:
             await explain.why(opened.stores.for_component("operator"), opened.id(name))
 
 
-async def _told(opened: Gateway) -> set[str]:
-    """Return the ids of the deliveries that are over."""
-    with connected(opened.url) as connection:
+async def _list_finished_deliveries(opened: Gateway) -> set[str]:
+    """Return the ids of the finished deliveries."""
+    with connect(opened.url) as connection:
         over = connection.execute("SELECT delivery_id FROM pagw.deliveries WHERE status <> 'waiting'")
         return {id for (id,) in over.fetchall()}
 
 
-async def _bring_back(opened: Gateway) -> None:
-    """Do what clients, operators and the payer do: repeat, redrive, replay, decide. Every lease is over by then."""
+async def _resume_work(opened: Gateway) -> None:
+    """Do what clients, operators and the payer do: repeat, redrive, replay, decide. Every lease has expired
+    by then.
+    """
     opened.stage.clock.advance(CALL_LEASE_S + 1)
     for name in ("claimed", "tracked"):
         assert await opened.submit_again(name) == (202, opened.id(name))
@@ -238,10 +244,12 @@ async def _bring_back(opened: Gateway) -> None:
     assert opened.stage.payer.state.decide(opened.id("pended")) is not None
 
 
-async def _left(opened: Gateway) -> Any:
-    """Return what is still to do; nothing when all of it is done."""
-    queues = {name: counts for name, counts in (await queue_lengths(opened.stores)).items() if any(counts)}
-    with connected(opened.url) as connection:
+async def _list_open_work(opened: Gateway) -> Any:
+    """Return the work that is still open; nothing when all is done."""
+    queues = {
+        name: counts for name, counts in (await count_queue_messages(opened.stores)).items() if any(counts)
+    }
+    with connect(opened.url) as connection:
         [rows] = connection.execute(OPEN).fetchall()
     return (queues, rows) if queues or any(rows) else None
 
@@ -259,7 +267,7 @@ async def _check_requests(opened: Gateway) -> None:
 
 
 async def _check_payer(opened: Gateway) -> None:
-    """The payer acted once for each request, and was never asked again for what it had done."""
+    """Check that the payer acted once for each request, and was not asked again for finished ones."""
     ledger = opened.stage.payer.ledger
     acted = Counter(each["reference"] for each in ledger if each["what"] == AUTHORIZATION)
     assert acted == Counter(opened.id(name) for name in opened.notes["ids"] if name != "refused")
@@ -268,16 +276,16 @@ async def _check_payer(opened: Gateway) -> None:
         assert (await opened.record(f"{opened.id(name)}#payer")).attempts > 1
 
 
-async def _check_deliveries(opened: Gateway, told_before: set[str]) -> None:
-    """Each client was told once more of nothing that it knew, and of everything else."""
+async def _check_deliveries(opened: Gateway, finished_before: set[str]) -> None:
+    """Check that each client received every open delivery once, and no finished one again."""
     found = [
         each
         for name in opened.notes["ids"]
         for each in await opened.stores.run(notices.deliveries_of(opened.tenant, opened.id(name)))
     ]
     received = opened.stage.client.received
-    assert {each.delivery_id for each in found} == told_before | received.keys()
-    assert not told_before & received.keys()
+    assert {each.delivery_id for each in found} == finished_before | received.keys()
+    assert not finished_before & received.keys()
     assert {each.bodies for each in received.values()} == {1}
     for wanted, id in opened.notes["subscriptions"].items():
         subscription = await opened.stores.run(notices.subscription(opened.tenant, id))
@@ -287,7 +295,7 @@ async def _check_deliveries(opened: Gateway, told_before: set[str]) -> None:
 
 
 async def _check_hold(opened: Gateway) -> None:
-    """The legal hold keeps the files, until it is lifted."""
+    """Check that the legal hold keeps the files until it is lifted."""
     [hold] = await opened.stores.run(legal_holds.holds())
     assert (hold.pagw_id, hold.reason) == (opened.id("completed"), "case 12")
     request = await opened.request("completed")

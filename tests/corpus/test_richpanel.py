@@ -1,4 +1,6 @@
-"""The Richpanel middleware on data that a released version wrote: workers finish what was begun, each effect once."""
+"""Richpanel middleware on data that a released version wrote: workers finish the open work, each effect
+once.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,20 @@ from tests.corpus.richpanel_stage import NAME, QUESTIONS, CorpusStage, open_stag
 pytestmark = pytest.mark.anyio
 
 DEAD = ("dead", "refused")
-# Above the numbers of the messages that are in the data.
+# Above the message numbers in the data.
 NUMBERS_FROM = 100
 
 
 @dataclass
 class Corpus:
-    """The stage on unpacked data, and what the generator noted."""
+    """Stage on unpacked data, with the generator's notes."""
 
     stage: CorpusStage
     notes: Any
 
     @property
     def expected(self) -> dict[str, list[str]]:
-        """For each conversation with unfinished work, the keys of its effects in the end, in order."""
+        """Return the final effect keys of each conversation with unfinished work, in order."""
         return dict(self.notes["expected"])
 
     def event_id(self, conversation: str) -> str:
@@ -43,7 +45,7 @@ class Corpus:
         return f"evt:rp:{conversation}:{self.expected[conversation][0].rpartition(':')[2]}"
 
     async def record(self, key: str) -> IdempotencyRecord:
-        found = await self.stage.record(key)
+        found = await self.stage.get_record(key)
         assert found is not None, key
         return found
 
@@ -80,10 +82,10 @@ async def corpus(anyio_backend: str, request: pytest.FixtureRequest, tmp_path: P
         yield Corpus(stage, notes)
 
 
-# --- what was kept ------------------------------------------------------------------------------------------
+# --- stored data --------------------------------------------------------------------------------------------
 
 
-async def test_a_cursor_gives_the_rest_of_its_pages_and_is_made_the_same_again(corpus: Corpus) -> None:
+async def test_cursor_continues_its_pages_and_is_reproduced(corpus: Corpus) -> None:
     for name, (question, key) in QUESTIONS.items():
         kept = corpus.notes["pages"][name]
         rest = await corpus.stage.stores.all(question(kept["cursor"]))
@@ -92,7 +94,7 @@ async def test_a_cursor_gives_the_rest_of_its_pages_and_is_made_the_same_again(c
         assert ([key(each) for each in first], first.cursor) == (kept["first"], kept["cursor"]), name
 
 
-async def test_states_audit_and_failures_are_read(corpus: Corpus) -> None:
+async def test_reads_states_audit_and_failures(corpus: Corpus) -> None:
     api = corpus.stage.api
     risky, asked = [(await api.get(f"/conversations/{name}")).json() for name in ("risky", "asked")]
     assert (risky["last_routed_team"], risky["risk_flags"]) == ("risk", ["chargeback"])
@@ -107,7 +109,7 @@ async def test_states_audit_and_failures_are_read(corpus: Corpus) -> None:
         assert (record.status, record.error) == (OnceStatus.FAILED, error)
 
 
-async def test_the_archive_is_decrypted_and_an_erasure_finished_when_the_hold_is_lifted(
+async def test_decrypts_the_archive_and_finishes_an_erasure_after_the_hold(
     corpus: Corpus,
 ) -> None:
     replay = corpus.stage.stores.for_component("replay")
@@ -126,27 +128,27 @@ async def test_the_archive_is_decrypted_and_an_erasure_finished_when_the_hold_is
 # --- unfinished work ----------------------------------------------------------------------------------------
 
 
-async def test_queued_and_interrupted_events_are_finished_once_and_in_order(corpus: Corpus) -> None:
+async def test_finishes_queued_and_interrupted_events_once_and_in_order(corpus: Corpus) -> None:
     stage = corpus.stage
-    # It waits behind the message that the killed worker had, and behind the next one.
-    newest = (await stage.says("I can't log in", "lost")).rpartition(":")[2]
-    await stage.work_off()
+    # It waits behind the killed worker's message, and behind the next one.
+    newest = (await stage.send("I can't log in", "lost")).rpartition(":")[2]
+    await stage.drain_queue()
     for conversation in corpus.expected.keys() - DEAD:
         done = stage.references(conversation)
-        assert [each.idempotency_key for each in await stage.audit(conversation)] == done, conversation
+        assert [each.idempotency_key for each in await stage.list_audit(conversation)] == done, conversation
         if conversation == "lost":
             done, rest = done[:-3], done[-3:]
             assert {each.rpartition(":")[2] for each in rest} == {newest}
         assert done == corpus.expected[conversation], conversation
         assert (await corpus.record(corpus.event_id(conversation))).status is OnceStatus.PROCESSED
     assert max(Counter(each.reference for each in stage.ledger).values()) == 1
-    report = await stage.queue()
+    report = await stage.get_queue_report()
     assert (report.waiting.backlog, report.dead) == (0, 2)
-    # The worker that was killed had made the first attempt.
+    # The killed worker made the first attempt.
     assert (await corpus.record(corpus.event_id("lost"))).attempts == 2
 
 
-async def test_a_claim_of_a_killed_worker_holds_until_its_lease_ends(corpus: Corpus) -> None:
+async def test_claim_of_a_killed_worker_holds_until_its_lease_ends(corpus: Corpus) -> None:
     record, stores = await corpus.record(corpus.event_id("lost")), corpus.stage.stores
     assert record.status is OnceStatus.PROCESSING and record.plan is not None
     with pytest.raises(InProgress):
@@ -156,55 +158,55 @@ async def test_a_claim_of_a_killed_worker_holds_until_its_lease_ends(corpus: Cor
     assert isinstance(taken, Claim) and taken.record.plan == record.plan
 
 
-async def test_dead_letters_are_worked_off_after_a_redrive(corpus: Corpus) -> None:
+async def test_processes_dead_letters_after_a_redrive(corpus: Corpus) -> None:
     assert await corpus.stage.redrive() == 2
-    await corpus.stage.work_off()
+    await corpus.stage.drain_queue()
     for conversation in DEAD:
         assert corpus.stage.references(conversation) == corpus.expected[conversation]
-    # What the help desk has refused for good is not asked again.
-    assert (await corpus.stage.queue()).dead == 1
+    # Permanently refused requests are not repeated.
+    assert (await corpus.stage.get_queue_report()).dead == 1
     refused = await corpus.record(corpus.event_id("refused"))
     assert (refused.status, refused.error) == (OnceStatus.FAILED, corpus.notes["failures"]["refused"])
     tag = await corpus.record(f"act:rp_tag:refused:mw-routed:{corpus.event_id('refused').rpartition(':')[2]}")
     assert (tag.refused, tag.attempts) == ("404", 1)
 
 
-async def test_copies_of_a_webhook_are_recognised_by_the_queue_and_by_the_record(corpus: Corpus) -> None:
+async def test_queue_and_record_recognize_duplicate_webhooks(corpus: Corpus) -> None:
     stage = corpus.stage
-    before, effects = (await stage.queue()).waiting.backlog, stage.references("answered")
+    before, effects = (await stage.get_queue_report()).waiting.backlog, stage.references("answered")
     assert (await stage.deliver(corpus.webhook("chat"))).status_code == 200
-    assert (await stage.queue()).waiting.backlog == before
+    assert (await stage.get_queue_report()).waiting.backlog == before
     assert (await stage.deliver(corpus.webhook("answered"))).status_code == 200
-    assert (await stage.queue()).waiting.backlog == before + 1
-    await stage.work_off()
+    assert (await stage.get_queue_report()).waiting.backlog == before + 1
+    await stage.drain_queue()
     assert stage.references("answered") == effects
     assert stage.references("chat") == corpus.expected["chat"]
 
 
-async def test_the_kill_switch_withdraws_a_planned_reply_and_finds_one_that_was_sent(corpus: Corpus) -> None:
+async def test_kill_switch_withdraws_a_planned_reply_and_finds_a_sent_one(corpus: Corpus) -> None:
     stage = corpus.stage
     seen = (await stage.api.get("/switches")).json()
     assert (seen["safe_mode"], seen["automation_enabled"], seen["channels"]) == (False, True, ["email"])
     turned = await stage.api.put("/switches", json={"safe_mode": True, "by": "the operator"})
     assert turned.json()["version"] == seen["version"] + 1
-    await stage.work_off()
+    await stage.drain_queue()
     assert stage.references("lost")[:2] == corpus.expected["lost"][:2]
     assert not any("rp_reply" in each for each in stage.references("lost"))
     assert stage.references("unknown") == corpus.expected["unknown"]
-    state = await stage.state("unknown")
+    state = await stage.get_state("unknown")
     assert state is not None and state.replies["order_status"].count == 1
 
 
-async def test_a_customer_who_was_asked_answers_and_is_told(corpus: Corpus) -> None:
-    await corpus.stage.says("W2378156", "asked")
-    await corpus.stage.work_off()
+async def test_customer_who_was_asked_answers_and_gets_a_reply(corpus: Corpus) -> None:
+    await corpus.stage.send("W2378156", "asked")
+    await corpus.stage.drain_queue()
     ticket = corpus.stage.sandbox.desk.find_ticket("asked")
     assert ticket is not None and "8156" in ticket.messages[-1].text
-    state = await corpus.stage.state("asked")
+    state = await corpus.stage.get_state("asked")
     assert state is not None and state.pending_flow is None and state.last_routed_team == "orders"
 
 
-async def test_calls_that_were_counted_still_fill_the_rate_limit(corpus: Corpus) -> None:
+async def test_counted_calls_still_fill_the_rate_limit(corpus: Corpus) -> None:
     stores = corpus.stage.stores
     with pytest.raises(RateLimited) as full:
         await patterns.CALLS.take(stores, patterns.HELP_DESK)

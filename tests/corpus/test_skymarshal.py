@@ -1,4 +1,4 @@
-"""SkyMarshal's data of earlier versions: pages, a decision and a roster that moves are carried on."""
+"""SkyMarshal on data of earlier versions: pages, a decision and a roster migration continue."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from skymarshal.domain.statuses import CrewPosition
 from skymarshal.model import patterns, roster
 from skymarshal.model.entities import TABLES, CrewDuty
 from skymarshal.system import SYSTEM
-from tests.acceptance.skymarshal import stage
-from tests.acceptance.skymarshal.stage import at
 from tests.corpus import write_skymarshal as airline
 from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
-from tests.corpus.contents import unknown_attributes, unused_attributes
-from tests.corpus.library.clock import HandClock
+from tests.corpus.contents import find_unknown_attributes, find_unused_attributes
+from tests.corpus.library.clock import ManualClock
+from tests.systems.skymarshal.acceptance import small_airline
+from tests.systems.skymarshal.acceptance.small_airline import at
 
 pytestmark = pytest.mark.anyio
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An archive in use, with a client of its API."""
+class OpenedArchive:
+    """Opened archive with a client of its API."""
 
     stores: Stores
-    clock: HandClock
+    clock: ManualClock
     client: httpx.AsyncClient
     notes: Any
     is_latest: bool
@@ -49,21 +49,21 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(params=releases_with(airline.NAME), ids=lambda release: str(release.name))
-async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
+async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenedArchive]:
     release: Path = request.param
     unpack(release / f"{airline.NAME}{SUFFIX}", tmp_path)
     notes = load_notes(release, airline.NAME)
-    clock = HandClock(notes["written_at"])
+    clock = ManualClock(notes["written_at"])
     stores = airline.open_airline(tmp_path, clock)
-    async with airline.client_of(stores) as client:
-        yield Opened(stores, clock, client, notes, release == release_folders()[-1])
+    async with airline.open_client(stores) as client:
+        yield OpenedArchive(stores, clock, client, notes, release == release_folders()[-1])
     await stores.close()
 
 
 # --- pages --------------------------------------------------------------------------------------------------
 
 
-async def test_every_pattern_continues_behind_its_cursor(opened: Opened) -> None:
+async def test_every_pattern_continues_after_its_cursor(opened: OpenedArchive) -> None:
     asked, noted = airline.questions(), opened.notes["pages"]
 
     found = {
@@ -74,7 +74,7 @@ async def test_every_pattern_continues_behind_its_cursor(opened: Opened) -> None
     assert found == {name: kept["rest"] for name, kept in noted.items()}
 
 
-async def test_every_pattern_gives_the_same_cursor(opened: Opened) -> None:
+async def test_every_pattern_gives_the_same_cursor(opened: OpenedArchive) -> None:
     if not opened.is_latest:
         pytest.skip("an earlier version may have written its cursors in another way")
     noted = opened.notes["pages"]
@@ -86,14 +86,14 @@ async def test_every_pattern_gives_the_same_cursor(opened: Opened) -> None:
     }
 
 
-def test_every_pattern_that_gives_pages_is_asked() -> None:
+def test_every_paged_pattern_is_covered() -> None:
     paged = {each.id for each in SYSTEM.patterns if hasattr(each.build_example(), "page")}
 
     assert airline.questions().keys() == paged
 
 
 @pytest.mark.parametrize("name", list(airline.API_PAGES))
-async def test_a_client_continues_with_the_cursor_of_its_page(opened: Opened, name: str) -> None:
+async def test_client_continues_with_the_cursor_of_its_page(opened: OpenedArchive, name: str) -> None:
     path, noted = airline.API_PAGES[name], opened.notes["api"][name]
 
     rest = await opened.get(path, cursor=noted["cursor"])
@@ -105,7 +105,7 @@ async def test_a_client_continues_with_the_cursor_of_its_page(opened: Opened, na
     assert not opened.is_latest or again["cursor"] == noted["cursor"]
 
 
-async def test_problems_have_the_types_that_clients_know(opened: Opened) -> None:
+async def test_problems_have_the_types_that_clients_know(opened: OpenedArchive) -> None:
     answers = {
         "changed": await opened.client.post("/disruptions", json=airline.OUTDATED),
         "missing": await opened.client.get("/flights/404"),
@@ -114,27 +114,27 @@ async def test_problems_have_the_types_that_clients_know(opened: Opened) -> None
     assert {name: each.json()["type"] for name, each in answers.items()} == opened.notes["api"]["problems"]
 
 
-async def test_every_attribute_of_every_item_is_known(opened: Opened) -> None:
-    assert await unknown_attributes(opened.stores, SYSTEM.tables) == []
+async def test_every_attribute_of_every_item_is_known(opened: OpenedArchive) -> None:
+    assert await find_unknown_attributes(opened.stores, SYSTEM.tables) == []
 
 
-async def test_the_archive_has_every_attribute_at_least_once(opened: Opened) -> None:
+async def test_the_archive_has_every_attribute_at_least_once(opened: OpenedArchive) -> None:
     if not opened.is_latest:
         pytest.skip("an earlier version does not have the attributes of later ones")
 
-    assert await unused_attributes(opened.stores, TABLES) == []
+    assert await find_unused_attributes(opened.stores, TABLES) == []
 
 
 # --- decisions ----------------------------------------------------------------------------------------------
 
 
-async def test_a_decision_that_was_cut_short_is_settled_by_its_repeat(opened: Opened) -> None:
+async def test_repeat_settles_an_interrupted_decision(opened: OpenedArchive) -> None:
     before = [row.disruption_id for row in await opened.stores.all(_hits(airline.TRAVELLER))]
     answer = await opened.post("/disruptions", {**airline.LATE, "confirm": airline.CUT_SHORT})
 
     decision = answer["decision"]
     assert (decision["repeated"], decision["passengers_noted"]) == (True, len(airline.PASSENGERS))
-    assert (await airline.decided(opened.stores, "D-cut-short")).settled
+    assert (await airline.read_disruption(opened.stores, "D-cut-short")).settled
     assert "D-cut-short" not in before
     for passenger in airline.PASSENGERS:
         rows = await opened.get(f"/passengers/{passenger}/disruptions")
@@ -142,7 +142,7 @@ async def test_a_decision_that_was_cut_short_is_settled_by_its_repeat(opened: Op
     assert (await opened.get("/flights/1"))["version"] == 2
 
 
-async def test_a_settled_decision_is_known_as_repeated(opened: Opened) -> None:
+async def test_repeat_of_a_settled_decision_is_recognized(opened: OpenedArchive) -> None:
     asked = {**airline.LATE, "flight_id": "2"}
 
     again = await opened.post("/disruptions", {**asked, "confirm": airline.SETTLED})
@@ -152,7 +152,7 @@ async def test_a_settled_decision_is_known_as_repeated(opened: Opened) -> None:
     assert again["decision"]["repeated"]
     assert refused.status_code == 409
     assert (
-        airline.shown(await airline.decided(opened.stores, "D-settled"))
+        airline.render_row(await airline.read_disruption(opened.stores, "D-settled"))
         == opened.notes["decisions"]["D-settled"]
     )
 
@@ -164,10 +164,12 @@ def _hits(passenger: str) -> Any:
 # --- the roster ---------------------------------------------------------------------------------------------
 
 
-async def test_a_roster_that_moves_is_changed_in_the_old_table_until_it_has_moved(opened: Opened) -> None:
+async def test_roster_in_migration_is_changed_in_the_old_table_until_the_switch(
+    opened: OpenedArchive,
+) -> None:
     stores = opened.stores
     assert not await roster.is_roster_switched(stores)
-    await roster.assign(stores, stage.crew("R-late", "C-9", CrewPosition.CABIN_CREW, at(1), at(10)))
+    await roster.assign(stores, small_airline.crew("R-late", "C-9", CrewPosition.CABIN_CREW, at(1), at(10)))
     opened.clock.advance(airline.PACE.lease_seconds)
 
     await migrate(roster.CREW_ROSTER_V2, stores, pace=airline.PACE)

@@ -1,4 +1,6 @@
-"""Trip Cortex on the data of each released version: its employees and its workers continue where they were."""
+"""Trip Cortex on the data of each released version: its employees and its workers continue where they
+were.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ from holdfast.core.errors import CircuitOpen
 from holdfast.guarantees import OnceStatus
 from tests.corpus import database
 from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
-from tests.corpus.settling import settle
-from tests.corpus.snapshot import SERVICES, SQL, clock_of, settings_of, use_secrets
+from tests.corpus.idle_workers import settle
+from tests.corpus.snapshot import SERVICES, SQL, build_settings, open_clock, use_secrets
 from tests.corpus.write_tripcortex import (
     ADMIN,
     APPROVER,
     NAME,
     QUESTION,
     active_bookings,
-    places,
-    queue_lengths,
-    unsent,
+    count_queue_messages,
+    list_executions,
+    list_unsent,
 )
 from tripcortex.api import explain
 from tripcortex.demo import sandbox
@@ -48,7 +50,7 @@ from tripcortex.system import SYSTEM
 from tripcortex.workers.flow import BOOKING_FLOW
 
 WORKFLOW: Final = "workflow"
-# What had been sold when the data was written, and not recorded.
+# Trips that were sold and not recorded when the data was written.
 SOLD: Final = ("parked", "unsure", "broken-off")
 CANCELLED: Final = ("historian",)
 FAILURES: Final = {
@@ -60,7 +62,7 @@ FAILURES: Final = {
 
 @dataclass
 class Service:
-    """A service on the unpacked data, with fresh sandboxes. The portal remembers what it had sold."""
+    """Service on the unpacked data, with fresh sandboxes. The portal remembers its sales."""
 
     stage: DemoProcesses
     notes: dict[str, Any]
@@ -89,10 +91,10 @@ class Service:
 
 
 @asynccontextmanager
-async def service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Service]:
-    clock = clock_of(folder)
+async def open_service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Service]:
+    clock = open_clock(folder)
     assert clock.now() == notes["now"]
-    async with open_stores(SYSTEM, settings_of(folder, url)) as stores:
+    async with open_stores(SYSTEM, build_settings(folder, url)) as stores:
         await provision(stores, SYSTEM)
         async with open_demo_processes(stores, SYSTEM, clock, folder / SERVICES, {}) as stage:
             yield Service(stage, notes)
@@ -102,11 +104,11 @@ async def service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterato
 def data(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Path, str, dict[str, Any]]]:
-    """A data folder, the URL of its database, and its notes."""
+    """Unpack a data folder, and return it with the URL of its database and its notes."""
     folder, notes = tmp_path / "data", load_notes(request.param, NAME)
     unpack(request.param / f"{NAME}{SUFFIX}", folder)
     use_secrets(monkeypatch, sandbox, notes["secrets"])
-    # The flow keeps the secrets that it opened first: those of an earlier test would not fit these tokens.
+    # The flow caches the first secrets it opens: those of an earlier test would not match these tokens.
     vars(BOOKING_FLOW).pop("_open_secrets", None)
     yield folder, database.load(folder / SQL, tripcortex), notes
     vars(BOOKING_FLOW).pop("_open_secrets", None)
@@ -114,7 +116,7 @@ def data(
 
 def test_employees_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
-        async with service(*data) as opened:
+        async with open_service(*data) as opened:
             await _check_cursors(opened)
             await _check_passages(opened)
             await _check_messages(opened)
@@ -125,12 +127,12 @@ def test_employees_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
 
 def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
-        async with service(*data) as opened:
+        async with open_service(*data) as opened:
             await _check_stored_failures(opened)
             await _close_circuit(opened)
-            await _bring_back(opened)
+            await _resume_work(opened)
             async with opened.stage.run_workers():
-                await settle(opened.stage.clock, lambda: _left(opened))
+                await settle(opened.stage.clock, lambda: _answer_and_list_open_work(opened))
             await _check_bookings(opened)
             await _check_portal(opened)
             await _check_policies(opened)
@@ -142,7 +144,9 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
 
 
 async def _check_cursors(opened: Service) -> None:
-    """Each cursor leads to exactly what followed it, and the first page gives the same cursor again."""
+    """Check that each cursor leads to exactly what followed it, and that the first page gives the same
+    cursor.
+    """
     for kept in opened.notes["cursors"].values():
         first = (await opened.stage.request(kept["employee"], "GET", kept["path"])).json()
         assert first["cursor"] == kept["cursor"]
@@ -159,7 +163,7 @@ async def _check_cursors(opened: Service) -> None:
 
 
 async def _check_passages(opened: Service) -> None:
-    """A question finds the same passages by the stored vectors."""
+    """Check that a question finds the same passages by the stored vectors."""
     tried = await opened.stage.request(
         ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION}
     )
@@ -167,7 +171,7 @@ async def _check_passages(opened: Service) -> None:
 
 
 async def _check_messages(opened: Service) -> None:
-    """Whoever connects is told what was not acknowledged, under the id that it had; the sender adds nothing."""
+    """Check that a connecting client gets the unacknowledged messages under their ids, and nothing twice."""
     async with (
         opened.stage.run_workers(without=(WORKFLOW, "ingester")),
         opened.stage.open_phone("offered") as phone,
@@ -179,7 +183,7 @@ async def _check_messages(opened: Service) -> None:
 
 
 async def _check_tokens(opened: Service) -> None:
-    """Each wait is answered by the token that was given for it, and by no other."""
+    """Check that only the issued token answers each wait."""
     tokens = opened.notes["tokens"]
     asked, offered = await opened.booking("asked"), await opened.booking("offered")
     option = offered.flight_options[0].option_id
@@ -200,10 +204,10 @@ async def _check_tokens(opened: Service) -> None:
 
 
 async def _check_stored_failures(opened: Service) -> None:
-    """What the version before wrote about failures is shown as it was written."""
-    assert await places(opened.stores) == opened.notes["places"]
-    assert await unsent(opened.stores) == opened.notes["unsent"]
-    assert await queue_lengths(opened.stores) == opened.notes["queues"]
+    """Check that stored failures of the earlier version are shown unchanged."""
+    assert await list_executions(opened.stores) == opened.notes["places"]
+    assert await list_unsent(opened.stores) == opened.notes["unsent"]
+    assert await count_queue_messages(opened.stores) == opened.notes["queues"]
     for name, (status, failure) in FAILURES.items():
         policy = await opened.policy(name)
         assert (policy.status, policy.error_message) == (status, failure)
@@ -215,7 +219,7 @@ async def _check_stored_failures(opened: Service) -> None:
 
 
 async def _close_circuit(opened: Service) -> None:
-    """The open circuit refuses every call until its recovery is over; then one call closes it."""
+    """Check that the open circuit rejects calls until its recovery time; then close it with one call."""
     workflow, circuit, calls = opened.stores.for_component(WORKFLOW), PortalCircuit(), list[str]()
 
     async def call() -> None:
@@ -229,8 +233,8 @@ async def _close_circuit(opened: Service) -> None:
     assert ((await circuit.get_circuit(workflow)).state, calls) == ("closed", ["called"])
 
 
-async def _bring_back(opened: Service) -> None:
-    """Do what operators do: redrive, resume, read a policy again. Nobody bought anything meanwhile."""
+async def _resume_work(opened: Service) -> None:
+    """Do what operators do: redrive, resume, read a policy again. No employee buys anything meanwhile."""
     assert _orders(opened) == Counter(opened.id(employee) for employee in (*SOLD, "confirmed"))
     assert await BOOKING_FLOW.outbox.redrive(opened.stores) == 1
     assert await BOOKING_FLOW.resume(opened.stores, ("parked", opened.id("parked"))) == 1
@@ -238,17 +242,17 @@ async def _bring_back(opened: Service) -> None:
     await ingest(opened.stores, failed.id, None, build_local_embedding())
 
 
-async def _left(opened: Service) -> Any:
-    """Answer what waits for people; return what is still to do, nothing when all of it is done."""
+async def _answer_and_list_open_work(opened: Service) -> Any:
+    """Answer the waits for people and return the work that is still open; nothing when all is done."""
     left = await BOOKING_FLOW.list_executions(opened.stores)
     for place in left:
         employee, _, booking_id = place.key.partition("#")
         booking = await opened.stage.get_booking(employee, booking_id)
         await _answer(opened, employee, booking)
     waiting = [name for name in opened.notes["policies"] if (await opened.policy(name)).status != "ready"]
-    queues = [name for name, counts in (await queue_lengths(opened.stores)).items() if any(counts)]
+    queues = [name for name, counts in (await count_queue_messages(opened.stores)).items() if any(counts)]
     found = {(each.key, each.state, each.attempts, each.sends) for each in left}
-    work = (found, waiting, queues, await unsent(opened.stores))
+    work = (found, waiting, queues, await list_unsent(opened.stores))
     return work if any(work) else None
 
 
@@ -270,11 +274,11 @@ async def _check_bookings(opened: Service) -> None:
         booking = await opened.booking(employee)
         assert booking.status == ("cancelled" if employee in CANCELLED else "confirmed"), employee
         assert await opened.stores.run(patterns.place_of(EmployeeId(employee))) is None
-    assert await unsent(opened.stores) == []
+    assert await list_unsent(opened.stores) == []
 
 
 async def _check_portal(opened: Service) -> None:
-    """Every trip was sold once: what had been sold was looked up, not bought again."""
+    """Check that every trip was sold once: earlier sales were looked up, not bought again."""
     travellers = [each for each in opened.notes["ids"] if each not in CANCELLED]
     assert _orders(opened) == Counter(opened.id(employee) for employee in travellers)
     assert {each["what"] for each in opened.stage.portal.ledger} == {ORDER}

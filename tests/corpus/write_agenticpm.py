@@ -1,7 +1,7 @@
 """Write the data folder of AgenticPM with work in flight: `python -m tests.corpus.write_agenticpm OUT`.
 
-Two days of a project. At the end the loop is killed between two projects, and the executor is killed twice: after a mail
-was sent and after a comment was written, before the outcome was recorded.
+Two days of a project. At the end the loop is killed between two projects, and the executor is killed twice:
+after it sent a mail and after it wrote a comment, before it recorded the outcome.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from holdfast.web.sandbox_faults import Faults
 from tests.corpus.agenticpm_stage import JIRA, NAME, OUTLOOK, Stage, open_stage
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.machine_name import remove_machine_name
-from tests.faults.agenticpm_process import Death, Role
-from tests.faults.agenticpm_stage import Worker
+from tests.systems.agenticpm.faults.agenticpm_environment import Worker
+from tests.systems.agenticpm.faults.agenticpm_process import KillPoint, Role
 
 # A Wednesday, five past eight in Sydney: the agent works from eight to six.
 BEGINS: Final = datetime(2026, 2, 3, 21, 5, tzinfo=UTC)
@@ -62,10 +62,10 @@ async def _write(data: Path, scratch: Path) -> dict[str, Any]:
             "steps": [
                 asdict(each) for each in sorted([*stage.steps, *stage.effects()], key=lambda each: each.at)
             ],
-            # By this a sandbox of Outlook knows the links that it has given.
+            # The Outlook sandbox recognizes its own links by this.
             "outlook_age": stage.outlook._generation,
-            "lists": await _lists(stage, projects),
-            "failures": await _failures(stage, projects, first | second),
+            "lists": await _note_lists(stage, projects),
+            "failures": await _list_failures(stage, projects, first | second),
             **killed,
         }
 
@@ -113,7 +113,9 @@ async def _project(
 
 
 async def _first_day(stage: Stage, projects: Ids) -> Ids:
-    """Comments are done, edited and refused; a cycle fails; the outcome of the digest's mail is unknown."""
+    """Run the first day: comments are written, edited and refused; a cycle fails; the outcome of the digest's
+    mail is unknown.
+    """
     page = {"project": "WEB", "summary": "A page", "status": "In Progress", "criteria": "It loads."}
     for is_flagged in (True, True, True, False):
         await stage.change("jira", "/sandbox/issues", page | {"flagged": is_flagged})
@@ -121,7 +123,7 @@ async def _first_day(stage: Stage, projects: Ids) -> Ids:
     stage.clock.advance(1)
     await stage.run("loop", "loop")
     await stage.run("loop", "daily")
-    held = await _held(stage)
+    held = await _list_held_actions(stage)
     path = f"/projects/{projects['mcu']}/actions"
     await stage.ask("PATCH", f"{path}/{held['MCU-143']}", {"by": "the lead", "detail": {"text": EDITED_TEXT}})
     stage.clock.advance(INTERVAL_S)
@@ -130,7 +132,7 @@ async def _first_day(stage: Stage, projects: Ids) -> Ids:
     stage.jira.faults = Faults()
     await stage.change("jira", "/sandbox/issues/MCU-146", method="DELETE")
     stage.clock.advance(INTERVAL_S)
-    # The mailer fails before it sends, and nobody here can know that.
+    # The mailer fails before it sends, which the agent cannot know.
     stage.resend.faults = Faults(failed_before=1.0)
     await stage.run("executor", "held-actions")
     stage.resend.faults = Faults()
@@ -144,7 +146,9 @@ async def _first_day(stage: Stage, projects: Ids) -> Ids:
 
 
 async def _second_day(stage: Stage, projects: Ids) -> Ids:
-    """People work at the tracker, the agent proposes and asks, and people decide some of it."""
+    """Run the second day: people work at the tracker, the agent proposes and asks, and people decide some of
+    it.
+    """
     now = datetime.fromtimestamp(stage.clock.now(), UTC)
     await _raise_risk(stage, projects["mcu"], now)
     await _put_large_artefact(stage, projects["web"], now)
@@ -152,13 +156,13 @@ async def _second_day(stage: Stage, projects: Ids) -> Ids:
     stage.clock.advance(60)
     await stage.run("loop", "loop")
     await stage.run("loop", "daily")
-    held = await _held(stage)
+    held = await _list_held_actions(stage)
     path = f"/projects/{projects['mcu']}/actions"
     await stage.ask("PATCH", f"{path}/{held['MCU-158']}", {"by": "the lead", "detail": {"text": EDITED_TEXT}})
     await stage.ask(
         "POST", f"{path}/{held['MCU-159']}/cancel", {"by": "the lead", "reason": "I asked already"}
     )
-    question = (await _questions(stage))["WEB-1"]
+    question = (await _list_questions(stage))["WEB-1"]
     decision = {"decision": "Leave it", "by": "the sponsor"}
     await stage.ask("POST", f"/projects/{projects['web']}/escalations/{question}/decision", decision)
     await _undo(stage, projects["quiet"])
@@ -173,7 +177,7 @@ async def _second_day(stage: Stage, projects: Ids) -> Ids:
 
 
 async def _raise_risk(stage: Stage, project: str, now: datetime) -> None:
-    """A risk that is overdue: the agent wants to mail the stakeholders."""
+    """Add an overdue risk, about which the agent wants to mail the stakeholders."""
     path = f"/projects/{project}/artefacts/raid_log"
     log = await stage.ask("GET", path)
     log["content"]["items"].append(_risk("R900", now, due=now - timedelta(days=1)))
@@ -181,7 +185,7 @@ async def _raise_risk(stage: Stage, project: str, now: datetime) -> None:
 
 
 async def _put_large_artefact(stage: Stage, project: str, now: datetime) -> None:
-    """A content that is kept as an object. A lower limit keeps the archive small."""
+    """Put an artefact that is stored as an object. A lower limit keeps the archive small."""
     path = f"/projects/{project}/artefacts/raid_log"
     log = await stage.ask("GET", path)
     log["content"]["items"].append(_risk("R901", now, due=now + timedelta(days=90)))
@@ -190,7 +194,7 @@ async def _put_large_artefact(stage: Stage, project: str, now: datetime) -> None
 
 
 async def _undo(stage: Stage, project: str) -> None:
-    """A person undoes what the agent wrote. The agent leaves it so until it knows something new."""
+    """Undo what the agent wrote, as a person. The agent keeps it so until it knows something new."""
     path = f"/projects/{project}/artefacts/raid_log"
     log = await stage.ask("GET", path)
     await stage.ask("POST", f"{path}/undo", **{"if-match": f'"{log["version"]}"'})
@@ -250,39 +254,39 @@ def _day(moment: datetime) -> str:
 async def _kill(stage: Stage, projects: Ids, log: Path, actions: Ids) -> dict[str, Any]:
     path = f"/projects/{projects['mcu']}/actions"
     stage.clock.advance(INTERVAL_S)
-    # Found by the loop that is killed, or by the one that takes over.
+    # Found by the killed loop or by its successor.
     await stage.change("jira", "/sandbox/issues", {"key": "MCU-123", "flagged": True})
     await stage.change("jira", "/sandbox/issues", {"key": "WEB-4", "flagged": True})
     for id in (actions["mail_in_work"], actions["comment_in_work"]):
         stage.clock.advance(1)
         await stage.ask("POST", f"{path}/{id}/approve", {"by": "the lead"})
-        await _killed(stage, "executor", Death("act", 2), log)
+        await _run_until_killed(stage, "executor", KillPoint("act", 2), log)
     stage.clock.advance(1)
     await stage.ask("POST", f"{path}/{actions['failed_for_now']}/approve", {"by": "the lead"})
     stage.jira.faults = Faults(failed_before=1.0)
     await stage.run("executor", "held-actions")
     stage.jira.faults = Faults()
     stage.clock.advance(1)
-    await _killed(stage, "loop", Death("step", 1, "committed"), log)
+    await _run_until_killed(stage, "loop", KillPoint("step", 1, "committed"), log)
     loop = (await stage.ask("GET", "/agent"))["loop"]
     wanted = {("blocked", "MCU-123"), ("blocked", "WEB-4")}
     return {
         "lease": {"holder": loop["holder"], "token": loop["token"]},
-        "signals": sorted(await _signals(stage) | wanted),
+        "signals": sorted(await _list_signals(stage) | wanted),
     }
 
 
-async def _killed(stage: Stage, role: Role, death: Death, log: Path) -> None:
+async def _run_until_killed(stage: Stage, role: Role, death: KillPoint, log: Path) -> None:
     worker = Worker(role, {**stage.variables, "AGENTICPM_TEST_LOG": str(log)}, death)
-    result = await worker.ended()
+    result = await worker.wait_until_ended()
     assert result is None, f"the {role} was not killed: {result}"
 
 
-# --- what a client has seen ---------------------------------------------------------------------------------
+# --- notes --------------------------------------------------------------------------------------------------
 
 
-async def _held(stage: Stage) -> Ids:
-    """The ids of the held actions, by ticket; of mails, by what they are about."""
+async def _list_held_actions(stage: Stage) -> Ids:
+    """Return the ids of the held actions, by ticket; of mails, by their subject."""
     found = {}
     for each in await stage.items("/actions/held"):
         kind = "digest" if each["projectId"] is None else "risk"
@@ -290,19 +294,19 @@ async def _held(stage: Stage) -> Ids:
     return found
 
 
-async def _questions(stage: Stage) -> Ids:
-    """The ids of the questions that wait, by their subject."""
+async def _list_questions(stage: Stage) -> Ids:
+    """Return the ids of the open questions, by their subject."""
     return {each["context"]["subject"]: str(each["id"]) for each in await stage.items("/escalations")}
 
 
-async def _signals(stage: Stage) -> set[tuple[str, str]]:
+async def _list_signals(stage: Stage) -> set[tuple[str, str]]:
     events = [each for day in DAYS for each in await stage.items(f"/events/{day}")]
-    told = [each["detail"] for each in events if each["eventType"] == "signal_detected"]
-    return {(each["signal"], each["subject"]) for each in told}
+    details = [each["detail"] for each in events if each["eventType"] == "signal_detected"]
+    return {(each["signal"], each["subject"]) for each in details}
 
 
-async def _failures(stage: Stage, projects: Ids, actions: Ids) -> dict[str, str]:
-    """The names under which failures were recorded: of the tracker in two projects, and of actions."""
+async def _list_failures(stage: Stage, projects: Ids, actions: Ids) -> dict[str, str]:
+    """Return the recorded names of failures: of the tracker in two projects, and of actions."""
     names = {}
     for name in ("mcu", "asana"):
         events = await stage.items(f"/projects/{projects[name]}/events?limit=200")
@@ -313,8 +317,8 @@ async def _failures(stage: Stage, projects: Ids, actions: Ids) -> dict[str, str]
     return {**names, "refused": refused["error"], "outcome_unknown": unknown["refused"]}
 
 
-async def _lists(stage: Stage, projects: Ids) -> list[dict[str, Any]]:
-    """Lists that a client has read the first page of: the path, the cursor and the ids that follow."""
+async def _note_lists(stage: Stage, projects: Ids) -> list[dict[str, Any]]:
+    """Note lists of which a client has read the first page: the path, the cursor and the ids that follow."""
     paths = [
         "/projects?limit=2",
         "/events?limit=7",

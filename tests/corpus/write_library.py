@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
         with tempfile.TemporaryDirectory() as place:
             data = Path(place, "data")
             data.mkdir()
-            # A process of its own, because one of the two is killed.
+            # In its own process, because one of the two is killed.
             ended = subprocess.run([sys.executable, "-m", __spec__.name, name, place], check=False)
             expected = 0 if name == CLEAN else -signal.SIGKILL
             if ended.returncode != expected:

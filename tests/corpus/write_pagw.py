@@ -1,10 +1,11 @@
-"""Write the PAGW corpus: a gateway with requests in every stage, copied while workers and clients wait for an answer.
+"""Write the PAGW corpus: a gateway with requests in every stage, copied while workers and clients wait for an
+answer.
 
     python -m tests.corpus.write_pagw tests/corpus/v0_2
 
-The gateway runs in this process, with the sandboxes of the payer, the token issuer and the client's server. Requests
-stop where no worker takes the next message. What a killed process leaves behind is made by calls that hang: the folder
-is copied while they do.
+The gateway runs in this process, with the sandboxes of the payer, the token issuer and the client's server.
+Requests stop where no worker takes the next message. Hanging calls produce the state that a killed process
+leaves behind: the folder is copied while they hang.
 """
 
 from __future__ import annotations
@@ -51,15 +52,8 @@ from pagw.ops import legal_holds
 from pagw.system import SYSTEM
 from pagw.workers.intake import Intake
 from tests.corpus.archive import SUFFIX, pack, save_notes
-from tests.corpus.snapshot import (
-    ENVIRONMENT,
-    SERVICES,
-    clock_of,
-    copy_folder,
-    kept_secrets,
-    settings_of,
-)
-from tests.postgres import fresh_database
+from tests.corpus.snapshot import ENVIRONMENT, SERVICES, build_settings, copy_folder, open_clock, read_secrets
+from tests.postgres import create_database
 
 NAME: Final = "pagw"
 TENANT: Final = "acme"
@@ -68,20 +62,20 @@ PUBLISHER: Final = "outboxpublisher"
 NOTIFIER: Final = "pasnotifier"
 ORDER: Final = tuple(QUEUES)
 CONNECTOR: Final = PipelineStage.api_connector
-# Longer than it takes from the call to the copy.
+# Longer than the time from the call to the copy.
 SILENCE_S: Final = 20.0
-# A payer that decides only when it is told to.
+# A payer that decides only on request.
 NEVER_S: Final = 365 * 86_400.0
 PAGE: Final = 2
-# Nobody answers here.
+# No server listens here.
 CLOSED: Final = "http://127.0.0.1:9"
-# What clients send again, under the same keys.
+# Requests that clients repeat under the same keys.
 REPEATED: Final = ("completed", "claimed", "tracked")
 
 
 @dataclass
 class Writer:
-    """The gateway while it is filled, and what the test must know of it."""
+    """Gateway while it is filled, and the notes for the test."""
 
     stage: DemoProcesses
     data: Path
@@ -137,8 +131,8 @@ class Writer:
         async with self.stage.run_workers(PUBLISHER, *names, *more) as work:
             yield work
 
-    async def until_at(self, name: str, stage: PipelineStage, status: Status | None = None) -> None:
-        """Wait until the request is at `stage` and all its announcements are with their queues."""
+    async def wait_until_at(self, name: str, stage: PipelineStage, status: Status | None = None) -> None:
+        """Wait until the request is at `stage` and all its outbox rows are sent."""
 
         async def is_there() -> bool:
             found = await self.stage.load_trail(TENANT, self.ids[name])
@@ -156,7 +150,7 @@ class Writer:
 
 def main(folder: Path) -> None:
     """Fill a gateway, and pack a copy of its data folder and the notes for the test into `folder`."""
-    url = fresh_database(pagw)
+    url = create_database(pagw)
     with tempfile.TemporaryDirectory() as made:
         data, copy = Path(made) / "data", Path(made) / "copy"
         data.mkdir()
@@ -166,8 +160,8 @@ def main(folder: Path) -> None:
 
 
 async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
-    clock = clock_of(data, start=START.timestamp())
-    async with open_stores(SYSTEM, settings_of(data, url)) as stores:
+    clock = open_clock(data, start=START.timestamp())
+    async with open_stores(SYSTEM, build_settings(data, url)) as stores:
         await provision(stores, SYSTEM)
         async with open_demo(stores, SYSTEM, clock) as stage:
             stage.payer.state = PayerState(clock, data / SERVICES)
@@ -181,7 +175,7 @@ async def _fill(writer: Writer, copy: Path) -> None:
     await _subscribe(writer)
     async with writer.stage.run_workers():
         await _complete(writer)
-    # From here on nobody archives audit events: they wait in their queue.
+    # From here on no worker archives audit events: they wait in their queue.
     async with writer.workers(*ORDER, more=(NOTIFIER,)):
         await _cancel_twice(writer)
         await _pend(writer)
@@ -192,17 +186,17 @@ async def _fill(writer: Writer, copy: Path) -> None:
         await _stop_before(writer, stage)
     await _call_back(writer)
     await _fail_at_payer(writer)
-    async with _silent_payer(writer):
+    async with _silence_payer(writer):
         for stage in reversed(ORDER[:4]):
             await _stop_before(writer, stage)
-        with _hanging_intake() as hanging:
+        with _hang_intake() as hanging:
             claims = await _claim_keys(writer, hanging)
             await _note(writer)
             copy_folder(writer.data, copy, url=writer.url, schema=pagw.name)
         await asyncio.gather(*claims, return_exceptions=True)
 
 
-# --- what has ended -----------------------------------------------------------------------------------------
+# --- finished requests --------------------------------------------------------------------------------------
 
 
 async def _subscribe(writer: Writer) -> None:
@@ -255,20 +249,20 @@ async def _cancel_twice(writer: Writer) -> None:
     """Cancel a request. The payer refuses the second cancellation for good."""
     former = writer.bundle("cancelled")
     await writer.submit("cancelled", former)
-    await writer.until_at("cancelled", PipelineStage.done, Status.COMPLETED)
+    await writer.wait_until_at("cancelled", PipelineStage.done, Status.COMPLETED)
     for name in ("cancellation", "refused"):
         writer.bundles[name] = build_cancel_bundle(former, reference=f"CORPUS-{name.upper()}")
         await writer.submit(name, writer.bundles[name], writer.callback)
-        await writer.until_at(name, PipelineStage.done)
+        await writer.wait_until_at(name, PipelineStage.done)
 
 
-# --- what waits for others ----------------------------------------------------------------------------------
+# --- waiting requests ---------------------------------------------------------------------------------------
 
 
 async def _pend(writer: Writer) -> None:
     for name, code in (("pended", PENDED_APPROVED), ("called-back", PENDED_DENIED)):
         await writer.submit(name, writer.bundle(name, code), writer.callback)
-        await writer.until_at(name, PipelineStage.payer, Status.PENDED)
+        await writer.wait_until_at(name, PipelineStage.payer, Status.PENDED)
 
 
 async def _call_back(writer: Writer) -> None:
@@ -277,11 +271,11 @@ async def _call_back(writer: Writer) -> None:
     assert writer.stage.payer.state.decide(pagw_id) is not None
     await wait_until(lambda: not writer.stage.payer.state.list_due_callbacks(), "the callback to be taken")
     async with writer.workers():
-        await writer.until_at("called-back", PipelineStage.payer)
+        await writer.wait_until_at("called-back", PipelineStage.payer)
 
 
 async def _lose_client(writer: Writer) -> None:
-    """Complete a request of which nobody can be told: a subscription is turned off, a callback is tried again."""
+    """Complete a request whose client is unreachable: a subscription is turned off, a callback is retried."""
     writer.stage.client.behaviour.is_gone = True
     async with writer.workers(*ORDER, more=(NOTIFIER,)):
         bundle = writer.bundle("untold", npi=PROVIDER_NPIS[1])
@@ -295,15 +289,15 @@ async def _lose_client(writer: Writer) -> None:
             }
 
         await wait_until(is_tried, "the first attempts of the deliveries")
-        await writer.until_at("untold", PipelineStage.done)
+        await writer.wait_until_at("untold", PipelineStage.done)
     writer.stage.client.behaviour.is_gone = False
 
 
-# --- what was not sent, and what is dead --------------------------------------------------------------------
+# --- unsent and dead messages -------------------------------------------------------------------------------
 
 
 async def _bury_announcement(writer: Writer) -> None:
-    """Make the publisher give up an announcement, and fail once on another: their queue is missing."""
+    """Make the publisher give up one outbox row, and fail once on another: their queue is missing."""
     queue = QUEUES[PipelineStage.request_enricher].physical_name(ENVIRONMENT)
     await writer.queue(DeleteQueue(queue=queue))
     await writer.submit("buried", writer.bundle("buried"))
@@ -322,30 +316,30 @@ async def _publish(writer: Writer) -> None:
 
 
 async def _bury_message(writer: Writer) -> None:
-    """Make a message a dead letter: nobody who received it said anything."""
+    """Make a message a dead letter: its receivers never answered."""
     queue = QUEUES[PipelineStage.request_enricher]
     await writer.submit("dead", writer.bundle("dead"))
     async with writer.workers():
-        await writer.until_at("dead", PipelineStage.request_enricher)
+        await writer.wait_until_at("dead", PipelineStage.request_enricher)
     name = queue.physical_name(ENVIRONMENT)
     while await writer.queue(ReceiveMessages(queue=name, visibility_s=0.0)):
         continue
-    assert (await queue_lengths(writer.stores))[queue.name] == [0, 1]
+    assert (await count_queue_messages(writer.stores))[queue.name] == [0, 1]
 
 
 async def _stop_before(writer: Writer, stage: PipelineStage) -> None:
-    """Bring a request to the queue of a stage, in which no worker takes it."""
+    """Bring a request into the queue of a stage that no worker processes."""
     name = f"at-{stage}"
     async with writer.workers(*ORDER[: ORDER.index(stage)]):
         await writer.submit(name, writer.bundle(name), writer.callback)
-        await writer.until_at(name, stage)
+        await writer.wait_until_at(name, stage)
 
 
-# --- what was broken off ------------------------------------------------------------------------------------
+# --- interrupted work ---------------------------------------------------------------------------------------
 
 
 async def _fail_at_payer(writer: Writer) -> None:
-    """Let the payer fail before it acts on one request, and after it acted on another: both are tried again."""
+    """Let the payer fail before it acts on one request and after it acts on another: both are retried."""
     faults = {"payer-down": Faults(failed_before=1.0), "payer-unsure": Faults(failed_after=1.0)}
     async with writer.workers(*ORDER[:4]):
         for name, fault in faults.items():
@@ -361,15 +355,15 @@ async def _is_counted(writer: Writer, name: str) -> bool:
 
 
 @asynccontextmanager
-async def _silent_payer(writer: Writer) -> AsyncIterator[None]:
-    """Within it, a connector waits for the answer of a payer that has acted."""
+async def _silence_payer(writer: Writer) -> AsyncIterator[None]:
+    """Keep a connector waiting for a payer that has acted, while the context is open."""
     name = "broken-off"
     writer.stage.payer.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
     async with writer.stage.run_workers(CONNECTOR.service) as connector:
         async with writer.workers(*ORDER[:3]):
             await writer.submit(name, writer.bundle(name), writer.callback)
             await wait_until(lambda: writer.stage.count_authorizations()[writer.ids[name]], "the payer")
-        # It takes no further message, and is still busy with this one.
+        # It receives no further message, and is still busy with this one.
         connector.stop()
         yield
         connector.stop()
@@ -377,7 +371,7 @@ async def _silent_payer(writer: Writer) -> AsyncIterator[None]:
 
 @dataclass
 class Hanging:
-    """Two keys, and at which of them the intake has stopped."""
+    """Two idempotency keys, and events for the intake stopping at each."""
 
     reached: set[str] = field(default_factory=set)
     released: threading.Event = field(default_factory=threading.Event)
@@ -390,8 +384,8 @@ class Hanging:
 
 
 @contextmanager
-def _hanging_intake() -> Iterator[Hanging]:
-    """Stop the intake under the key `claimed` before it tracks the request, and under `tracked` after it did."""
+def _hang_intake() -> Iterator[Hanging]:
+    """Stop the intake under the key `claimed` before it tracks the request, and under `tracked` after it."""
     hanging, track = Hanging(), Intake._track
 
     async def hang(self: Intake, asked: Any, *rest: Any) -> None:
@@ -410,7 +404,9 @@ def _hanging_intake() -> Iterator[Hanging]:
 
 
 async def _claim_keys(writer: Writer, hanging: Hanging) -> list[asyncio.Task[httpx2.Response]]:
-    """Begin two submissions that stop while their keys are claimed. What the second announces is not sent."""
+    """Begin two submissions that stop while their keys are claimed. The second one's outbox rows are not
+    sent.
+    """
     tasks = []
     for name in ("claimed", "tracked"):
         asked = writer.stage.request(
@@ -428,35 +424,37 @@ async def _claim_keys(writer: Writer, hanging: Hanging) -> list[asyncio.Task[htt
 
 
 async def _note(writer: Writer) -> None:
-    """Note what clients hold at this moment: ids, bundles, cursors with what follows them; and where everything is."""
+    """Note what clients have now: ids, bundles, cursors with what follows them; and the state of
+    everything.
+    """
     stores = writer.stores
     writer.notes |= {
         "now": writer.stage.clock.now(),
         "tenant": TENANT,
-        "secrets": kept_secrets(LOOKUP_KEY),
+        "secrets": read_secrets(LOOKUP_KEY),
         "ids": writer.ids,
         "bundles": {name: writer.bundles[name] for name in REPEATED},
         "clients": [writer.stage.client_url, CLOSED],
         "cursors": await _cursors(writer),
-        "queues": await queue_lengths(stores),
-        "unsent": await unsent(stores),
+        "queues": await count_queue_messages(stores),
+        "unsent": await list_unsent(stores),
     }
 
 
-async def queue_lengths(stores: Stores) -> dict[str, list[int]]:
-    """Return for each queue how many messages and how many dead letters it has."""
+async def count_queue_messages(stores: Stores) -> dict[str, list[int]]:
+    """Return the number of messages and dead letters of each queue."""
     reports = await get_queue_reports(stores, ALL_QUEUES)
     return {each.queue: [each.waiting.backlog, each.dead or 0] for each in reports}
 
 
-async def unsent(stores: Stores) -> list[list[Any]]:
-    """Return what is not with its queue: about which request, since which failure."""
+async def list_unsent(stores: Stores) -> list[list[Any]]:
+    """Return the outbox rows that are not sent: their request and their last failure."""
     found = await patterns.OUTBOX.list_unsent(stores)
     return [[each.aggregate, str(each.status), each.attempts, each.reason] for each in found]
 
 
 async def _cursors(writer: Writer) -> dict[str, Any]:
-    """For each list: the path, the cursor of its first page, and the ids of all that follows it."""
+    """Return for each list the path, the cursor of its first page, and the ids of all that follows it."""
     audit = f"/pas/requests/{writer.ids['completed']}/audit"
     return {
         "requests": await _rest(writer, f"/pas/requests?limit={PAGE}", "pagwId"),
@@ -487,7 +485,7 @@ async def _rest_of_keys(stores: Stores) -> dict[str, Any]:
 
 
 def processed_keys(cursor: str | None) -> Scan[IdempotencyRecord]:
-    """The question whose cursor is kept: keys by a filter, a page at a time."""
+    """Build the query whose cursor is kept: keys by a filter, a page at a time."""
     scan = IdempotencyRecord.scan(reason="The corpus keeps the cursor of a filtered scan.")
     return scan.where(IdempotencyRecord.status == OnceStatus.PROCESSED).page(PAGE, cursor)
 

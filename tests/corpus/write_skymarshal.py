@@ -1,4 +1,5 @@
-"""Write the archive `skymarshal`: a small airline, open pages, a decision cut short, and a roster that moves.
+"""Write the archive `skymarshal`: a small airline, open pages, an interrupted decision, and a roster
+migration.
 
 Run by hand: `python -m tests.corpus.write_skymarshal tests/corpus/v0_1`.
 """
@@ -46,11 +47,11 @@ from skymarshal.model import examples, patterns
 from skymarshal.model.entities import CrewDuty, DisruptedPassenger, Disruption
 from skymarshal.model.roster import CREW_ROSTER_V2, assign
 from skymarshal.system import SYSTEM
-from tests.acceptance.skymarshal import stage
-from tests.acceptance.skymarshal.stage import at
 from tests.corpus.archive import SUFFIX, pack, save_notes
-from tests.corpus.library.clock import HandClock
-from tests.corpus.library.process import Killed, dying_process, hide_machine
+from tests.corpus.library.clock import ManualClock
+from tests.corpus.library.process import Killed, hide_machine, make_dying_process
+from tests.systems.skymarshal.acceptance import small_airline
+from tests.systems.skymarshal.acceptance.small_airline import at
 
 NAME: Final = "skymarshal"
 ENVIRONMENT: Final = "corpus"
@@ -62,7 +63,7 @@ CREW: Final = 12
 RECEIVED: Final = "a message as it was received"
 PACE: Final = Pace(lease_seconds=15, segments=2, page_rows=3)
 
-# Decided on flight 1, and cut short; decided on flight 2, and settled.
+# Flight 1: decided and interrupted. Flight 2: decided and settled.
 LATE: Final[dict[str, Any]] = {
     "kind": "delay",
     "flight_id": "1",
@@ -76,7 +77,7 @@ CUT_SHORT: Final = {
     "decided_by": "duty manager",
     "despite_blockers": True,
 }
-# Refused: the flight is not as it was when this was decided.
+# Rejected: the flight has changed since this decision.
 OUTDATED: Final = {**LATE, "confirm": {**CUT_SHORT, "disruption_id": "D-outdated", "version": 7}}
 SETTLED: Final = {**CUT_SHORT, "disruption_id": "D-settled", "option": "cancel"}
 
@@ -90,24 +91,24 @@ def main(folder: Path) -> None:
         save_notes(folder, NAME, notes)
 
 
-def open_airline(folder: Path, clock: HandClock) -> Stores:
+def open_airline(folder: Path, clock: ManualClock) -> Stores:
     """Open the data folder as the system's processes do."""
     settings = Settings(tables=f"sqlite:{folder / 'tables.db'}", environment=ENVIRONMENT)
     return open_stores(SYSTEM, settings, clock=clock)
 
 
-def client_of(stores: Stores) -> httpx.AsyncClient:
-    """Return a client of the system's HTTP API, answered in this process."""
+def open_client(stores: Stores) -> httpx.AsyncClient:
+    """Return a client of the system's HTTP API, served in this process."""
     app = make_app("SkyMarshal", "1", build_routes(stores.for_component("api")))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
 
 
-# --- the questions ------------------------------------------------------------------------------------------
+# --- queries ------------------------------------------------------------------------------------------------
 
 
 def questions() -> dict[str, PagedRead[Any, Any]]:
-    """Return one question of every pattern that gives pages, by the pattern's id: its first page of one row."""
-    day, since, until = stage.DAY, at(-12), at(36)
+    """Return one query of every paged pattern, by the pattern's id: its first page of one row."""
+    day, since, until = small_airline.DAY, at(-12), at(36)
     asked: dict[str, PagedRead[Any, Any]] = {
         "FL3": patterns.flights_numbered("EY11", day),
         "FL5": patterns.flights_of_aircraft("A6-BLA", since, until),
@@ -140,7 +141,7 @@ def questions() -> dict[str, PagedRead[Any, Any]]:
 
 
 def _id(text: str) -> Any:
-    """The ids of the system are types of their own; here they are texts."""
+    """Convert an id to the system's own type, which is a text here."""
     return text
 
 
@@ -154,8 +155,8 @@ API_PAGES: Final = {
 
 
 async def _write(folder: Path) -> dict[str, Any]:
-    # Loaded an hour before the roster begins to move, so that its stream does not bring every row again.
-    clock = HandClock(WRITTEN_AT - 3600)
+    # Loaded an hour before the roster migration begins, so that its stream does not contain every row again.
+    clock = ManualClock(WRITTEN_AT - 3600)
     stores = open_airline(folder, clock)
     hide_machine(stores)
     await create_tables(stores, SYSTEM.tables)
@@ -166,20 +167,20 @@ async def _write(folder: Path) -> dict[str, Any]:
     await _move_half_of_the_roster(stores)
     notes: dict[str, Any] = {"written_at": WRITTEN_AT}
     notes["decisions"] = await _decide(stores)
-    notes["pages"] = {name: await _page_noted(stores, query) for name, query in questions().items()}
-    notes["api"] = await _api_noted(stores)
+    notes["pages"] = {name: await _note_page(stores, query) for name, query in questions().items()}
+    notes["api"] = await _note_api_pages(stores)
     await stores.close()
     return notes
 
 
 def _airline() -> Sequence[Sequence[Entity]]:
     loyal: dict[str, Any] = {"pnr": "OZ6982", "frequent_flyer_number": "EY100000001", "tier": "GOLD"}
-    people = [stage.passenger(each, **loyal) for each in PASSENGERS]
+    people = [small_airline.passenger(each, **loyal) for each in PASSENGERS]
     flights = [
-        stage.flight(),
-        stage.flight("1b", departs=at(20), arrives=at(27)),
-        stage.flight("2", "EY21", "LHR-AUH", at(12), at(19)),
-        stage.flight("3", "EY31", "AUH-CDG", at(13), at(20), tail="A6-BLB"),
+        small_airline.flight(),
+        small_airline.flight("1b", departs=at(20), arrives=at(27)),
+        small_airline.flight("2", "EY21", "LHR-AUH", at(12), at(19)),
+        small_airline.flight("3", "EY31", "AUH-CDG", at(13), at(20), tail="A6-BLB"),
     ]
     seated: dict[str, Any] = {
         "seat_number": "7A",
@@ -187,31 +188,34 @@ def _airline() -> Sequence[Sequence[Entity]]:
         "fare_paid": Decimal("412.5"),
         "source_message": RECEIVED,
     }
-    booked = [stage.booking(f"B-{number}", each, **seated) for number, each in enumerate(PASSENGERS)]
+    booked = [small_airline.booking(f"B-{number}", each, **seated) for number, each in enumerate(PASSENGERS)]
     booked += [
-        stage.booking("B-twice", TRAVELLER),
-        stage.booking("B-back", TRAVELLER, "2"),
-        stage.booking("B-on", TRAVELLER, "3"),
-        stage.booking("B-waits", PASSENGERS[1], status=BookingStatus.WAITLISTED),
-        stage.booking("B-gone", PASSENGERS[2], status=BookingStatus.CANCELLED),
-        stage.booking("B-other", PASSENGERS[3], "2"),
+        small_airline.booking("B-twice", TRAVELLER),
+        small_airline.booking("B-back", TRAVELLER, "2"),
+        small_airline.booking("B-on", TRAVELLER, "3"),
+        small_airline.booking("B-waits", PASSENGERS[1], status=BookingStatus.WAITLISTED),
+        small_airline.booking("B-gone", PASSENGERS[2], status=BookingStatus.CANCELLED),
+        small_airline.booking("B-other", PASSENGERS[3], "2"),
     ]
     scan = {"at": at(0), "location": "AUH", "status": "LOADED"}
     weighed: dict[str, Any] = {"weight_kg": Decimal("20.5"), "scans": [scan], "source_message": RECEIVED}
-    bags = [stage.bag(f"060700000{number}", "B-0", **weighed) for number in range(3)]
-    bags += [stage.bag("0607000009", "B-1", BaggageStatus.MISHANDLED)]
+    bags = [small_airline.bag(f"060700000{number}", "B-0", **weighed) for number in range(3)]
+    bags += [small_airline.bag("0607000009", "B-1", BaggageStatus.MISHANDLED)]
     packed: dict[str, Any] = {
         "uld_number": "AKE12345EY",
         "awb_number": "607-12345675",
         "pieces": 3,
         "source_message": RECEIVED,
     }
-    cargo = [stage.cargo(f"A-{number}", "100", **packed) for number in range(3)]
-    cargo += [stage.cargo("A-loaded", "100", status=LoadingStatus.LOADED)]
+    cargo = [small_airline.cargo(f"A-{number}", "100", **packed) for number in range(3)]
+    cargo += [small_airline.cargo("A-loaded", "100", status=LoadingStatus.LOADED)]
     closed: dict[str, Any] = {"status": WorkOrderStatus.CLOSED, "category": MelCategory.B}
-    orders = [stage.work_order(f"WO-{number}", **closed) for number in range(1, 4)]
+    orders = [small_airline.work_order(f"WO-{number}", **closed) for number in range(1, 4)]
     licensed = {"licence": "B1", "source_message": RECEIVED}
-    shifts = [stage.shift(f"M-{n}", f"S-{n}", at(n), at(n + 8)).model_copy(update=licensed) for n in range(3)]
+    shifts = [
+        small_airline.shift(f"M-{n}", f"S-{n}", at(n), at(n + 8)).model_copy(update=licensed)
+        for n in range(3)
+    ]
     swapped = examples.disruption().model_copy(
         update={"aircraft_registration": "A6-BLB", "delay_code": "41", "minutes_told": 240, "settled": True}
     )
@@ -220,9 +224,9 @@ def _airline() -> Sequence[Sequence[Entity]]:
 
 
 def _crew() -> list[Entity]:
-    captain = stage.crew("R-00", "C-0", CrewPosition.CAPTAIN, at(1), at(10))
+    captain = small_airline.crew("R-00", "C-0", CrewPosition.CAPTAIN, at(1), at(10))
     cabin = [
-        stage.crew(f"R-{number:02}", f"C-{number % 3}", CrewPosition.CABIN_CREW, at(1), at(10))
+        small_airline.crew(f"R-{number:02}", f"C-{number % 3}", CrewPosition.CABIN_CREW, at(1), at(10))
         for number in range(1, CREW)
     ]
     return [each.model_copy(update={"source_message": RECEIVED}) for each in (captain, *cabin)]
@@ -242,21 +246,21 @@ def _hit(disruption_id: str, passenger_id: str) -> DisruptedPassenger:
 
 
 async def _move_half_of_the_roster(stores: Stores) -> None:
-    """Leave the migration of the roster where its process was killed, and a change that it has not followed."""
-    dying, tables = dying_process(stores)
+    """Leave the roster migration where its process was killed, with a change that it has not copied."""
+    dying, tables = make_dying_process(stores)
 
-    def killed_half_way(step: str, done: int, total: int | None) -> None:
+    def kill_half_way(step: str, done: int, total: int | None) -> None:
         if step == "backfill" and done >= CREW / 2:
             tables.kill()
 
     with suppress(Killed):
-        await migrate(CREW_ROSTER_V2, dying, pace=PACE, progress=killed_half_way)
+        await migrate(CREW_ROSTER_V2, dying, pace=PACE, progress=kill_half_way)
     copied = await stores.run(CrewDuty.scan(reason="whether half was copied").count())
     assert 0 < copied.count < CREW
-    await assign(stores, stage.crew("R-new", "C-0", CrewPosition.FIRST_OFFICER, at(1), at(10)))
+    await assign(stores, small_airline.crew("R-new", "C-0", CrewPosition.FIRST_OFFICER, at(1), at(10)))
 
 
-async def _page_noted(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
+async def _note_page(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
     first = await stores.run(query)
     assert first.cursor is not None, query.pattern
     rest = await stores.all(query.after(first.cursor))
@@ -268,14 +272,14 @@ def key_of(row: Entity) -> list[str]:
     return [str(value) for value in declaration.extract_key(row.to_item()).values()]
 
 
-def shown(row: Entity) -> dict[str, Any]:
+def render_row(row: Entity) -> dict[str, Any]:
     """Return a row as the API shows it."""
     return row.model_dump(mode="json")
 
 
-async def _api_noted(stores: Stores) -> dict[str, Any]:
+async def _note_api_pages(stores: Stores) -> dict[str, Any]:
     noted = {}
-    async with client_of(stores) as client:
+    async with open_client(stores) as client:
         for name, path in API_PAGES.items():
             first = (await client.get(path, params={"limit": 1})).raise_for_status().json()
             whole = (await client.get(path)).raise_for_status().json()
@@ -288,20 +292,20 @@ async def _api_noted(stores: Stores) -> dict[str, Any]:
 
 
 async def _decide(stores: Stores) -> dict[str, Any]:
-    """Decide on one flight and settle it; decide on another and die before the passengers are noted."""
+    """Decide on one flight and settle it; decide on another and die before the passengers are recorded."""
     settled = {**LATE, "flight_id": "2"}
-    async with client_of(stores) as client:
+    async with open_client(stores) as client:
         (await client.post("/disruptions", json={**settled, "confirm": SETTLED})).raise_for_status()
-    dying, tables = dying_process(stores)
+    dying, tables = make_dying_process(stores)
     tables.last = (TransactWriteItems,)
     with suppress(Killed):
-        async with client_of(dying) as client:
+        async with open_client(dying) as client:
             await client.post("/disruptions", json={**LATE, "confirm": CUT_SHORT})
-    assert not (await decided(stores, "D-cut-short")).settled
-    return {each: shown(await decided(stores, each)) for each in ("D-cut-short", "D-settled")}
+    assert not (await read_disruption(stores, "D-cut-short")).settled
+    return {each: render_row(await read_disruption(stores, each)) for each in ("D-cut-short", "D-settled")}
 
 
-async def decided(stores: Stores, disruption_id: str) -> Disruption:
+async def read_disruption(stores: Stores, disruption_id: str) -> Disruption:
     found = await stores.run(patterns.disruption(_id(disruption_id)).consistent())
     assert found is not None, disruption_id
     return found

@@ -1,9 +1,9 @@
-"""Write the Trip Cortex corpus: bookings in every state that waits, copied while a worker waits for the portal.
+"""Write the Trip Cortex corpus: bookings in every waiting state, copied while a worker waits for the portal.
 
     python -m tests.corpus.write_tripcortex tests/corpus/v0_2
 
-The service runs in this process, with the sandboxes of the travel portal and the token issuer. What a killed process
-leaves behind is made by calls that hang: the folder is copied while they do.
+The service runs in this process, with the sandboxes of the travel portal and the token issuer. Hanging calls
+produce the state that a killed process leaves behind: the folder is copied while they hang.
 """
 
 from __future__ import annotations
@@ -28,15 +28,8 @@ from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until
 from holdfast.web.sandbox_faults import Faults
 from tests.corpus.archive import SUFFIX, pack, save_notes
-from tests.corpus.snapshot import (
-    ENVIRONMENT,
-    SERVICES,
-    clock_of,
-    copy_folder,
-    kept_secrets,
-    settings_of,
-)
-from tests.postgres import fresh_database
+from tests.corpus.snapshot import ENVIRONMENT, SERVICES, build_settings, copy_folder, open_clock, read_secrets
+from tests.postgres import create_database
 from tripcortex.demo.demo_processes import DemoProcesses, open_demo_processes
 from tripcortex.demo.sample.policy_document import build_policy_rules
 from tripcortex.integrations.portal.circuit import PortalCircuit
@@ -56,11 +49,11 @@ APPROVER: Final = "emp-7"
 # Far enough away for the lowest fares, on a Tuesday.
 LEAVES: Final = date(2026, 12, 8)
 OTHERS: Final = ("sender", "ingester")
-# Longer than it takes from the call to the copy.
+# Longer than the time from the call to the copy.
 SILENCE_S: Final = 20.0
 DAY_S: Final = 86_400.0
 PAGE: Final = 2
-# As many failures as open the circuit.
+# The number of failures that opens the circuit.
 RETRIED: Final = tuple(f"retried-{number}" for number in range(5))
 QUESTION: Final = "May I fly business class on a short flight?"
 
@@ -78,7 +71,7 @@ A domestic fare booked 14 days ahead is at most 500 dollars. A higher fare needs
 ## Carriers
 
 United and Delta are preferred where their fare is within 15 percent of the lowest.
-"""
+"""  # noqa: E501
 HOTELS: Final = "# Hotels\n\nA night in a hotel costs at most 180 dollars, breakfast included.\n"
 TRAINS: Final = "# Trains\n\nA train is taken for every journey of less than 3 hours, in second class.\n"
 CARS: Final = "# Cars\n\nA rental car is of the compact class, and is returned with a full tank.\n"
@@ -86,7 +79,7 @@ CARS: Final = "# Cars\n\nA rental car is of the compact class, and is returned w
 
 @dataclass
 class Writer:
-    """The service while it is filled, and what the test must know of it."""
+    """Service while it is filled, and the notes for the test."""
 
     stage: DemoProcesses
     data: Path
@@ -114,7 +107,7 @@ class Writer:
         return found
 
     async def request(self, employee: str, to: str = "Chicago") -> str:
-        answer = await self.post(employee, "/bookings", {"text": trip(to)}, 202)
+        answer = await self.post(employee, "/bookings", {"text": build_request_text(to)}, 202)
         self.ids[employee] = str(answer["bookingId"])
         return self.ids[employee]
 
@@ -123,7 +116,7 @@ class Writer:
         assert found is not None
         return found
 
-    async def until_in(self, employee: str, state: str) -> Booking:
+    async def wait_until_in(self, employee: str, state: str) -> Booking:
         async def is_there() -> Booking | None:
             found = await self.booking(employee)
             return found if found.flow_state == state else None
@@ -133,18 +126,18 @@ class Writer:
 
     async def choose(self, employee: str) -> None:
         """Choose the first option."""
-        found = await self.until_in(employee, "options_presented")
+        found = await self.wait_until_in(employee, "options_presented")
         chosen = {"optionId": found.flight_options[0].option_id}
         await self.post(employee, f"/bookings/{self.ids[employee]}/choice", chosen)
 
-    async def until_place(self, employee: str, is_so: Callable[[Execution], bool]) -> Execution:
-        async def found() -> Execution | None:
+    async def wait_for_execution(self, employee: str, is_so: Callable[[Execution], bool]) -> Execution:
+        async def find() -> Execution | None:
             place = await self.stores.run(
                 BOOKING_FLOW.pattern_set.execution(BOOKING_FLOW.key_text((employee, self.ids[employee])))
             )
             return place if place is not None and is_so(place) else None
 
-        place: Execution = await wait_until(found, f"the place of {employee}")
+        place: Execution = await wait_until(find, f"the place of {employee}")
         return place
 
     # --- workers --------------------------------------------------------------------------------------------
@@ -155,14 +148,14 @@ class Writer:
             yield work
 
 
-def trip(to: str) -> str:
+def build_request_text(to: str) -> str:
     back = LEAVES + timedelta(days=2)
     return f"Book me a flight to {to} on {LEAVES:%B} {LEAVES.day} returning {back:%B} {back.day}"
 
 
 def main(folder: Path) -> None:
     """Fill a service, and pack a copy of its data folder and the notes for the test into `folder`."""
-    url = fresh_database(tripcortex)
+    url = create_database(tripcortex)
     with tempfile.TemporaryDirectory() as made:
         data, copy = Path(made) / "data", Path(made) / "copy"
         data.mkdir()
@@ -172,13 +165,13 @@ def main(folder: Path) -> None:
 
 
 async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
-    clock = clock_of(data, start=START.timestamp())
-    async with open_stores(SYSTEM, settings_of(data, url)) as stores:
+    clock = open_clock(data, start=START.timestamp())
+    async with open_stores(SYSTEM, build_settings(data, url)) as stores:
         await provision(stores, SYSTEM)
         async with open_demo_processes(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
             writer = Writer(stage, data, url)
             await _begin(writer)
-        # Another service: keys of the issuer that are a day old are not taken.
+        # Another service, because day-old keys of the issuer are not accepted.
         async with open_demo_processes(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
             writer.stage = stage
             await _fill(writer, copy)
@@ -195,7 +188,7 @@ async def _begin(writer: Writer) -> None:
 async def _fill(writer: Writer, copy: Path) -> None:
     await _cancel_several(writer)
     await _fail_to_send(writer)
-    async with writer.stage.open_phone("confirmed"), _hanging_ingestion(writer):
+    async with writer.stage.open_phone("confirmed"), _hang_ingestion(writer):
         async with writer.workflow():
             await _confirm(writer)
             await _ask(writer)
@@ -204,9 +197,9 @@ async def _fill(writer: Writer, copy: Path) -> None:
             await _await_approval(writer)
             await _lose_answer(writer)
         await _note_cursors(writer)
-        async with _silent_portal(writer) as worker:
+        async with _silence_portal(writer) as worker:
             await _open_circuit(writer)
-            # It takes no further message, and is still busy with the purchase.
+            # It receives no further message, and is still busy with the purchase.
             worker.stop()
             await _leave_queued(writer)
             await _note(writer)
@@ -217,7 +210,7 @@ async def _fill(writer: Writer, copy: Path) -> None:
 
 
 async def _upload_policy(writer: Writer) -> None:
-    """Upload the policy that serves, and wait until the ingester has read it."""
+    """Upload the active policy, and wait until the ingester has read it."""
     form = {"file": ("air-travel.md", POLICY.encode(), "text/markdown")}
     answer = await writer.stage.request(
         ADMIN,
@@ -238,8 +231,8 @@ async def _upload_policy(writer: Writer) -> None:
     writer.notes["policies"] = {"ready": answer.json()["id"]}
 
 
-class AwayModel:
-    """A model that does not answer."""
+class UnreachableModel:
+    """Embedding model that does not answer."""
 
     dimensions: Final = 256
 
@@ -249,7 +242,7 @@ class AwayModel:
 
 @dataclass
 class SilentModel:
-    """A model that answers nothing until it is released."""
+    """Embedding model that answers nothing until it is released."""
 
     dimensions: Final = 256
     asked: threading.Event = field(default_factory=threading.Event)
@@ -267,16 +260,18 @@ class BrokenParser:
 
 
 @asynccontextmanager
-async def _hanging_ingestion(writer: Writer) -> AsyncIterator[None]:
-    """Within it, one policy is being read; one waits after a failure of the model, and one has failed."""
+async def _hang_ingestion(writer: Writer) -> AsyncIterator[None]:
+    """Keep one policy in ingestion, one waiting after a model failure and one failed, while the context is
+    open.
+    """
     ingester, model = writer.stores.for_component("ingester"), SilentModel()
     kept = writer.notes["policies"]
     failed = await upload(writer.stores, Upload("cars.md", CARS.encode(), ADMIN))
-    await ingest(ingester, failed.id, BrokenParser(), _embedding(AwayModel()))
+    await ingest(ingester, failed.id, BrokenParser(), _build_embedding(UnreachableModel()))
     pending = await upload(writer.stores, Upload("hotels.md", HOTELS.encode(), ADMIN))
-    await ingest_pending(ingester, _embedding(AwayModel()))
+    await ingest_pending(ingester, _build_embedding(UnreachableModel()))
     processing = await upload(writer.stores, Upload("trains.md", TRAINS.encode(), ADMIN))
-    task = asyncio.create_task(ingest(ingester, processing.id, None, _embedding(model)))
+    task = asyncio.create_task(ingest(ingester, processing.id, None, _build_embedding(model)))
     await wait_until(model.asked.is_set, "the model to be asked")
     kept |= {"failed": str(failed.id), "pending": str(pending.id), "processing": str(processing.id)}
     try:
@@ -286,11 +281,11 @@ async def _hanging_ingestion(writer: Writer) -> AsyncIterator[None]:
         await task
 
 
-def _embedding(model: Any) -> Embedding:
+def _build_embedding(model: Any) -> Embedding:
     return Embedding(model, LOCAL, BOUNDS[LOCAL])
 
 
-# --- what was not sent, and what is set aside ---------------------------------------------------------------
+# --- unsent and parked work ---------------------------------------------------------------------------------
 
 
 async def _bury_step(writer: Writer) -> None:
@@ -307,7 +302,7 @@ async def _bury_step(writer: Writer) -> None:
 
 
 async def _fail_to_send(writer: Writer) -> None:
-    """Let the relay fail once on the first step of a booking: it is tried again."""
+    """Let the relay fail once on the first step of a booking, so that it retries."""
     await writer.stores.engines.get("queues").run(DeleteQueue(queue=_steps_queue()))
     await writer.request("not-sent")
     await provision(writer.stores, SYSTEM)
@@ -318,25 +313,27 @@ def _steps_queue() -> str:
 
 
 async def _park(writer: Writer) -> None:
-    """Set a booking aside: the portal has sold it, and for a day nobody could find out."""
+    """Park a booking: the portal has sold it, and for a day its outcome could not be found out."""
     stage = writer.stage
     async with writer.workflow():
         await writer.request("parked")
-        await writer.until_in("parked", "options_presented")
+        await writer.wait_until_in("parked", "options_presented")
         stage.portal.faults = Faults(failed_after=1.0)
         await writer.choose("parked")
-        await writer.until_place("parked", lambda place: place.state == "booking" and place.attempts > 0)
+        await writer.wait_for_execution(
+            "parked", lambda place: place.state == "booking" and place.attempts > 0
+        )
         stage.portal.faults, stage.portal.is_down = Faults(), True
         stage.clock.advance(DAY_S + 1)
-        await writer.until_place("parked", lambda place: place.is_parked)
+        await writer.wait_for_execution("parked", lambda place: place.is_parked)
         stage.portal.is_down = False
 
 
-# --- what waits for people ----------------------------------------------------------------------------------
+# --- waiting bookings ---------------------------------------------------------------------------------------
 
 
 async def _cancel_several(writer: Writer) -> None:
-    """Give an employee a history of bookings that were cancelled at once."""
+    """Give an employee a history of immediately cancelled bookings."""
     for _ in range(2 * PAGE + 1):
         booking_id = await writer.request("historian")
         await writer.post("historian", f"/bookings/{booking_id}/cancel", {"reason": "The meeting is off."})
@@ -346,46 +343,46 @@ async def _cancel_several(writer: Writer) -> None:
 async def _confirm(writer: Writer) -> None:
     await writer.request("confirmed")
     await writer.choose("confirmed")
-    await writer.until_in("confirmed", "confirmed")
+    await writer.wait_until_in("confirmed", "confirmed")
 
 
 async def _ask(writer: Writer) -> None:
     await writer.request("asked", "Portland")
-    await writer.until_in("asked", "asking")
+    await writer.wait_until_in("asked", "asking")
 
 
 async def _offer(writer: Writer) -> None:
     await writer.request("offered")
-    await writer.until_in("offered", "options_presented")
+    await writer.wait_until_in("offered", "options_presented")
 
 
 async def _await_approval(writer: Writer) -> None:
     """Choose a fare above the cap: the line manager has to approve it."""
     await writer.request("awaiting", "Denver")
     await writer.choose("awaiting")
-    await writer.until_in("awaiting", "approving")
+    await writer.wait_until_in("awaiting", "approving")
 
 
-# --- what was broken off ------------------------------------------------------------------------------------
+# --- interrupted work ---------------------------------------------------------------------------------------
 
 
 async def _lose_answer(writer: Writer) -> None:
-    """Let the portal fail after it has sold a trip: the purchase is looked up at the next try."""
+    """Let the portal fail after it has sold a trip: the next attempt looks up the purchase."""
     await writer.request("unsure")
-    await writer.until_in("unsure", "options_presented")
+    await writer.wait_until_in("unsure", "options_presented")
     writer.stage.portal.faults = Faults(failed_after=1.0)
     await writer.choose("unsure")
-    await writer.until_place("unsure", lambda place: place.state == "booking" and place.attempts > 0)
+    await writer.wait_for_execution("unsure", lambda place: place.state == "booking" and place.attempts > 0)
     writer.stage.portal.faults = Faults()
 
 
 @asynccontextmanager
-async def _silent_portal(writer: Writer) -> AsyncIterator[Any]:
-    """Within it, a worker waits for the answer of a portal that has sold a trip."""
+async def _silence_portal(writer: Writer) -> AsyncIterator[Any]:
+    """Keep a worker waiting for a portal that has sold a trip, while the context is open."""
     stage = writer.stage
     async with writer.workflow() as worker:
         await writer.request("broken-off")
-        await writer.until_in("broken-off", "options_presented")
+        await writer.wait_until_in("broken-off", "options_presented")
         stage.portal.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
         await writer.choose("broken-off")
         await wait_until(lambda: stage.count_orders(writer.ids["broken-off"]), "the portal to have sold it")
@@ -394,17 +391,17 @@ async def _silent_portal(writer: Writer) -> AsyncIterator[Any]:
 
 
 async def _open_circuit(writer: Writer) -> None:
-    """Let searches fail until the circuit of the portal opens: each is tried again."""
+    """Let searches fail until the circuit of the portal opens: each is retried."""
     writer.stage.portal.is_down = True
     for employee in RETRIED:
         await writer.request(employee)
     for employee in RETRIED:
-        await writer.until_place(employee, lambda place: place.attempts > 0)
+        await writer.wait_for_execution(employee, lambda place: place.attempts > 0)
     assert (await PortalCircuit().get_circuit(writer.stores)).state == "open"
 
 
 async def _leave_queued(writer: Writer) -> None:
-    """Leave two messages in the queue of steps: one of a booking that was cancelled since, one of a new booking."""
+    """Leave two messages in the queue of steps: one of a cancelled booking, one of a new booking."""
     cancelled = await writer.request("queued")
     await writer.post("queued", f"/bookings/{cancelled}/cancel", {})
     await writer.request("queued")
@@ -414,47 +411,49 @@ async def _leave_queued(writer: Writer) -> None:
 
 
 async def _note(writer: Writer) -> None:
-    """Note what people hold at this moment: ids, tokens, cursors with what follows them; and where everything is."""
+    """Note what people have now: ids, tokens, cursors with what follows them; and the state of everything."""
     stores = writer.stores
     writer.notes |= {
         "now": writer.stage.clock.now(),
         "ids": writer.ids,
-        "secrets": kept_secrets(TOKEN_SECRET),
+        "secrets": read_secrets(TOKEN_SECRET),
         "tokens": {
             name: BOOKING_FLOW.make_token(await writer.booking(name))
             for name in ("asked", "offered", "awaiting")
         },
-        "places": await places(stores),
-        "unsent": await unsent(stores),
-        "queues": await queue_lengths(stores),
+        "places": await list_executions(stores),
+        "unsent": await list_unsent(stores),
+        "queues": await count_queue_messages(stores),
         "messages": [
             each.message_id for each in await stores.all(patterns.unacknowledged(EmployeeId("offered")))
         ],
     }
 
 
-async def places(stores: Stores) -> dict[str, list[Any]]:
-    """Return for each booking under way its state, its failed attempts, its last failure and why it is parked."""
+async def list_executions(stores: Stores) -> dict[str, list[Any]]:
+    """Return for each open booking its state, failed attempts, last failure and why it is parked."""
     return {
         each.key: [each.state, each.attempts, each.error, each.parked_for, each.parked]
         for each in await BOOKING_FLOW.list_executions(stores)
     }
 
 
-async def unsent(stores: Stores) -> list[list[Any]]:
-    """Return what is not with its queue: about what, since which failure."""
+async def list_unsent(stores: Stores) -> list[list[Any]]:
+    """Return the outbox items that are not sent: their subject and their last failure."""
     found = [*await BOOKING_FLOW.outbox.list_unsent(stores), *await NOTICES.list_unsent(stores)]
     return [[each.outbox, each.aggregate, str(each.status), each.attempts, each.reason] for each in found]
 
 
-async def queue_lengths(stores: Stores) -> dict[str, list[int]]:
-    """Return for each queue how many messages and how many dead letters it has."""
+async def count_queue_messages(stores: Stores) -> dict[str, list[int]]:
+    """Return the number of messages and dead letters of each queue."""
     reports = await get_queue_reports(stores, SYSTEM.queues)
     return {each.queue: [each.waiting.backlog, each.dead or 0] for each in reports}
 
 
 async def _note_cursors(writer: Writer) -> None:
-    """Note for each list: who asks, the path, the cursor of its first page, and the ids of all that follows it."""
+    """Note for each list the caller, the path, the cursor of its first page, and the ids of all that follows
+    it.
+    """
     now = datetime.fromtimestamp(writer.stage.clock.now(), UTC)
     between = f"since={START:%Y-%m-%dT%H:%M:%SZ}&until={now:%Y-%m-%dT%H:%M:%SZ}"
     asked = {
@@ -471,7 +470,7 @@ async def _note_cursors(writer: Writer) -> None:
 
 
 def active_bookings(cursor: str | None) -> Query[Booking]:
-    """A question with a filter, which none of the bookings of the employee passes."""
+    """Build a query with a filter that matches none of the employee's bookings."""
     return patterns.active_bookings_of(EmployeeId("historian")).page(PAGE, cursor)
 
 

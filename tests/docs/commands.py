@@ -1,4 +1,4 @@
-"""The command line as it is: the names of its commands and the options each takes."""
+"""List the commands of the command line and the options of each."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from holdfast.model.system import list_system_names
 
 
 @cache
-def command_names() -> frozenset[str]:
+def list_command_names() -> frozenset[str]:
     return frozenset(_commands())
 
 
 @cache
-def options_of(command: str) -> frozenset[str]:
-    """The options of a command, or of `holdfast` itself when the name is empty."""
+def list_options(command: str) -> frozenset[str]:
+    """List the options of a command, or of `holdfast` itself if the name is empty."""
     return _options(_commands()[command] if command else typer.main.get_command(app))
 
 
-def is_of_a_system(words: Sequence[str]) -> bool:
-    """Whether it is a system's own command that is called: `agenticpm projects list`."""
-    return bool(words) and words[0] not in command_names() and words[0] in list_system_names()
+def is_system_command(words: Sequence[str]) -> bool:
+    """Tell whether the words call a command of a system: `agenticpm projects list`."""
+    return bool(words) and words[0] not in list_command_names() and words[0] in list_system_names()
 
 
-def options_of_a_systems(words: Sequence[str]) -> frozenset[str]:
-    """The options of the command of a system that these words begin with."""
+def list_system_command_options(words: Sequence[str]) -> frozenset[str]:
+    """List the options of the system command that these words begin with."""
     found: Any = typer.main.get_command(app)
     for word in words:
         if not hasattr(found, "get_command") or word.startswith("-"):

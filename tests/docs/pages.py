@@ -1,4 +1,4 @@
-"""The pages of the documentation, taken apart: code blocks, links, headings and tables.
+"""Parse the pages of the documentation: code blocks, links, headings and tables.
 
 Read by the tests beside it. Only as much Markdown is understood as our pages use.
 """
@@ -21,7 +21,7 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One fenced block: its language, what follows the language, its text and its first line's number."""
+    """One fenced block: its language, the rest of that line, its text and the number of its first line."""
 
     page: Path
     line: int
@@ -30,16 +30,16 @@ class Block:
     text: str
 
 
-def pages() -> list[Path]:
-    """Every page a reader may open."""
+def list_pages() -> list[Path]:
+    """List every page."""
     return sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("systems/*/README.md")])
 
 
-def name_of(page: Path) -> str:
+def format_path(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def blocks(page: Path) -> Iterator[Block]:
+def parse_blocks(page: Path) -> Iterator[Block]:
     opened: re.Match[str] | None = None
     first, lines = 0, list[str]()
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
@@ -51,11 +51,11 @@ def blocks(page: Path) -> Iterator[Block]:
             opened = None
         elif opened:
             lines.append(line.removeprefix(opened[1]))
-    assert opened is None, f"{name_of(page)}:{first - 1}: this block is never closed"
+    assert opened is None, f"{format_path(page)}:{first - 1}: this block is never closed"
 
 
-def prose(page: Path) -> str:
-    """The page without its code blocks."""
+def read_prose(page: Path) -> str:
+    """Return the page without its code blocks."""
     kept: list[str] = []
     closing = ""
     for line in page.read_text(encoding="utf-8").splitlines():
@@ -68,28 +68,28 @@ def prose(page: Path) -> str:
     return "\n".join(kept) + "\n"
 
 
-def anchors(page: Path) -> set[str]:
-    """The names by which a link can reach a heading of the page."""
-    return {_anchor(heading) for _, heading in HEADING.findall(prose(page))}
+def list_anchors(page: Path) -> set[str]:
+    """Return the anchors of the page's headings."""
+    return {_make_anchor(heading) for _, heading in HEADING.findall(read_prose(page))}
 
 
-def _anchor(heading: str) -> str:
+def _make_anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def sections(page: Path, level: int) -> dict[str, str]:
-    """Heading of that level to the text below it, up to the next heading of that level or above."""
-    parts = re.split(rf"^(#{{1,{level}}}) +(.+?) *$", prose(page), flags=re.MULTILINE)
+def split_sections(page: Path, level: int) -> dict[str, str]:
+    """Map each heading of a level to its text, up to the next heading of that level or above."""
+    parts = re.split(rf"^(#{{1,{level}}}) +(.+?) *$", read_prose(page), flags=re.MULTILINE)
     found: dict[str, str] = {}
     for marks, heading, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         if len(marks) == level:
-            assert heading not in found, f"{name_of(page)}: two sections are called {heading!r}"
+            assert heading not in found, f"{format_path(page)}: two sections are called {heading!r}"
             found[heading] = text
     return found
 
 
-def rows(text: str) -> list[list[str]]:
-    """The cells of every table row in the text, without heads and rules."""
+def parse_rows(text: str) -> list[list[str]]:
+    """Return the cells of every table row, without header rows and separators."""
     lines = [line.strip() for line in text.splitlines()]
     table: list[list[str]] = []
     for number, line in enumerate(lines):
@@ -105,5 +105,5 @@ def _is_rule(line: str) -> bool:
     return line.startswith("|") and set(line) <= set("|-: ")
 
 
-def code_spans(text: str) -> list[str]:
+def find_code_spans(text: str) -> list[str]:
     return CODE_SPAN.findall(text)

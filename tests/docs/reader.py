@@ -1,8 +1,8 @@
-"""Somebody who follows a tutorial: writes its files, types its commands, and looks whether what the page shows comes out.
+"""Follow a tutorial: write its files, type its commands, and compare the output with the page.
 
-Only what needs a network is left out: the virtual environment is the one the tests run in, and `pip install -e .`
-becomes a record of the entry point that the page's own `pyproject.toml` declares. A line of output on the page must
-come out of its command; an ellipsis stands for whatever is between.
+Only what needs a network is left out: the virtual environment is the one the tests run in, and `pip
+install -e .` becomes a record of the entry point that the page's own `pyproject.toml` declares. A line of
+output on the page must come out of its command; an ellipsis stands for whatever is between.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 SECONDS_MAX = 120
 
 
-def followed(page: Path, folder: Path) -> Reader:
-    """Somebody who has followed the page to its end, in a folder of their own."""
+def follow(page: Path, folder: Path) -> Reader:
+    """Follow the page to its end in an empty folder and return the reader."""
     reader = Reader(folder)
     try:
-        for block in pages.blocks(page):
+        for block in pages.parse_blocks(page):
             if named := FILE_OF_BLOCK.fullmatch(block.note):
                 reader.write(named[1], block)
             elif block.language == "console":
@@ -44,7 +44,7 @@ def followed(page: Path, folder: Path) -> Reader:
 
 
 class Reader:
-    """Somebody who does what the page says. `env` and `folder` are those of their terminal."""
+    """A reader who follows a page. `env` and `folder` are those of the terminal."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,8 +66,10 @@ class Reader:
             return
         text = path.read_text(encoding="utf-8")
         for hunk in block.text.split("@@\n"):
-            before, after = _sides(hunk)
-            assert text.count(before) == 1, f"{_place(block)}: these lines are not once in {name}:\n{before}"
+            before, after = _split_hunk(hunk)
+            assert text.count(before) == 1, (
+                f"{_describe_location(block)}: these lines are not once in {name}:\n{before}"
+            )
             text = text.replace(before, after)
         path.write_text(text, encoding="utf-8")
 
@@ -90,7 +92,7 @@ class Reader:
         elif line.startswith(("export ", "unset ")):
             self._set(shlex.split(line))
         elif line.startswith("curl "):
-            _assert_shown(shown, _fetched(shlex.split(line)), place)
+            _assert_shown(shown, _fetch(shlex.split(line)), place)
         elif not line.startswith(NOT_TYPED_HERE):
             done = self.run(line)
             assert done.returncode == 0, f"{place}\n{done.stdout}{done.stderr}"
@@ -143,7 +145,7 @@ class Reader:
         assert process.stdout is not None
         said = ""
         for each in shown:
-            wanted = _as_pattern(ADDRESS.sub("ADDRESS", each)).replace("ADDRESS", f"({ADDRESS.pattern})")
+            wanted = _make_pattern(ADDRESS.sub("ADDRESS", each)).replace("ADDRESS", f"({ADDRESS.pattern})")
             while not (found := re.search(wanted, said)):
                 heard = process.stdout.readline()
                 assert heard, f"{place}\nended before it said {each!r}:\n{said}"
@@ -158,16 +160,16 @@ class Reader:
                 assert process.returncode == 0, said
 
 
-def _sides(hunk: str) -> tuple[str, str]:
-    """The lines that a hunk finds, and the lines it leaves in their place."""
+def _split_hunk(hunk: str) -> tuple[str, str]:
+    """Return the lines that a hunk removes, and the lines that replace them."""
     lines = [line if line else " " for line in hunk.splitlines()]
     before = [line[1:] for line in lines if line[0] in " -"]
     after = [line[1:] for line in lines if line[0] in " +"]
     return "\n".join(before) + "\n", "\n".join(after) + "\n"
 
 
-def _fetched(words: list[str]) -> str:
-    """What `curl` would print."""
+def _fetch(words: list[str]) -> str:
+    """Return what `curl` would print."""
     method, headers, body, url = "GET", dict[str, str](), "", ""
     rest = iter(words[1:])
     for word in rest:
@@ -188,12 +190,12 @@ def _fetched(words: list[str]) -> str:
 
 def _assert_shown(shown: list[str], said: str, place: str) -> None:
     for line in shown:
-        assert re.search(_as_pattern(line), said), f"{place}\nsaid\n{said}\nand the page shows\n{line}"
+        assert re.search(_make_pattern(line), said), f"{place}\nsaid\n{said}\nand the page shows\n{line}"
 
 
-def _as_pattern(line: str) -> str:
+def _make_pattern(line: str) -> str:
     return ".*".join(re.escape(part) for part in line.split("…"))
 
 
-def _place(block: pages.Block) -> str:
+def _describe_location(block: pages.Block) -> str:
     return f"{block.page.name}:{block.line}"

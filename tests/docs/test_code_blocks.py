@@ -1,4 +1,6 @@
-"""Every example runs: Python blocks as one script per page, console blocks against the command line."""
+"""Test that every example runs: Python blocks as one script per page, console blocks against the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.docs import pages
-from tests.docs.commands import command_names, is_of_a_system, options_of, options_of_a_systems
+from tests.docs.commands import (
+    is_system_command,
+    list_command_names,
+    list_options,
+    list_system_command_options,
+)
 
-BLOCKS = {page: list(pages.blocks(page)) for page in pages.pages()}
+BLOCKS = {page: list(pages.parse_blocks(page)) for page in pages.list_pages()}
 WITH_PYTHON = [page for page, found in BLOCKS.items() if any(block.language == "python" for block in found)]
 TYPED = [
-    pytest.param(line.removeprefix("$ "), id=f"{pages.name_of(page)}:{block.line + offset}")
+    pytest.param(line.removeprefix("$ "), id=f"{pages.format_path(page)}:{block.line + offset}")
     for page, found in BLOCKS.items()
     for block in found
     if block.language == "console"
@@ -26,10 +33,10 @@ TYPED = [
 ]
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.name_of)
-def test_the_python_of_the_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.format_path)
+def test_the_python_blocks_of_the_page_run_as_one_script(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "blocks.py"
-    script.write_text(_script(page), encoding="utf-8")
+    script.write_text(_join_blocks(page), encoding="utf-8")
     work = tmp_path / "work"
     work.mkdir()
 
@@ -43,32 +50,32 @@ def test_the_python_of_the_page_runs_from_top_to_bottom(page: Path, tmp_path: Pa
         check=False,
     )
 
-    assert done.returncode == 0, f"{pages.name_of(page)} (line numbers are the page's):\n{done.stderr}"
+    assert done.returncode == 0, f"{pages.format_path(page)} (line numbers are the page's):\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.name_of)
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.format_path)
 def test_a_block_that_does_not_run_says_why(page: Path) -> None:
     for block in BLOCKS[page]:
         if block.language == "python" and block.note:
             assert re.match(r"no-run: \w+", block.note), (
-                f"{pages.name_of(page)}:{block.line}: write ```python no-run: the reason"
+                f"{pages.format_path(page)}:{block.line}: write ```python no-run: the reason"
             )
 
 
 @pytest.mark.parametrize("line", TYPED)
-def test_what_the_page_types_can_be_typed(line: str) -> None:
-    for words in _simple_commands(line):
+def test_the_console_blocks_use_existing_commands_and_options(line: str) -> None:
+    for words in _split_commands(line):
         match words:
             case ["holdfast", *rest]:
                 _check_holdfast(rest)
             case ["make", *targets]:
-                assert {word for word in targets if "=" not in word} <= _make_targets()
+                assert {word for word in targets if "=" not in word} <= _read_make_targets()
             case _:
                 pass
 
 
-def _script(page: Path) -> str:
-    """The page's Python, each line where it stands on the page, so that a traceback points there."""
+def _join_blocks(page: Path) -> str:
+    """Join the page's Python blocks, keeping line numbers, so that a traceback points into the page."""
     lines: list[str] = []
     for block in BLOCKS[page]:
         if block.language == "python" and not block.note:
@@ -76,8 +83,8 @@ def _script(page: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _simple_commands(line: str) -> list[list[str]]:
-    """`a | b && c # why` is three commands; variables set in front of one are left out."""
+def _split_commands(line: str) -> list[list[str]]:
+    """Split `a | b && c # why` into three commands, without the variables set in front of one."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     commands: list[list[str]] = [[]]
@@ -90,19 +97,19 @@ def _simple_commands(line: str) -> list[list[str]]:
 
 
 def _check_holdfast(words: list[str]) -> None:
-    if is_of_a_system(words):
-        known = options_of_a_systems(words)
+    if is_system_command(words):
+        known = list_system_command_options(words)
         strangers = [word for word in words if word.startswith("--") and word.split("=")[0] not in known]
         assert not strangers, f"holdfast {' '.join(words)}: there is no {strangers[0]}"
         return
-    command = next((word for word in words if word in command_names()), "")
+    command = next((word for word in words if word in list_command_names()), "")
     named = [word for word in words if not word.startswith("-")]
     assert command or not named, f"holdfast {' '.join(words)}: no such command"
-    known = options_of("") | options_of(command)
+    known = list_options("") | list_options(command)
     for word in words:
         assert not word.startswith("-") or word.split("=")[0] in known, f"{command} has no {word}"
 
 
-def _make_targets() -> set[str]:
+def _read_make_targets() -> set[str]:
     makefile = (pages.ROOT / "Makefile").read_text(encoding="utf-8")
     return set(re.findall(r"^([a-z-]+):.*## ", makefile, flags=re.MULTILINE))

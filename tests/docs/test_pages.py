@@ -1,4 +1,4 @@
-"""The pages hold together: links lead somewhere, words mean one thing, decisions are numbered."""
+"""Test that links have targets, words have one meaning, and decisions are numbered."""
 
 from __future__ import annotations
 
@@ -9,47 +9,50 @@ import pytest
 
 from tests.docs import pages
 
-HOUSE = pages.ROOT / "src" / "holdfast"
+LIBRARY = pages.ROOT / "src" / "holdfast"
 
 
-@pytest.mark.parametrize("page", pages.pages(), ids=pages.name_of)
-def test_every_link_of_the_page_leads_somewhere(page: Path) -> None:
-    for target in pages.LINK.findall(pages.prose(page)):
+@pytest.mark.parametrize("page", pages.list_pages(), ids=pages.format_path)
+def test_every_link_of_the_page_has_a_target(page: Path) -> None:
+    for target in pages.LINK.findall(pages.read_prose(page)):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        assert not path.startswith("/"), f"{target} starts at the root of a machine"
+        assert not path.startswith("/"), f"{target} is an absolute path"
         found = (page.parent / path).resolve() if path else page
-        assert found.exists(), f"{target} is not there"
+        assert found.exists(), f"{target} does not exist"
         if anchor and found.suffix == ".md":
-            assert anchor in pages.anchors(found), f"{target}: no heading of that name"
+            assert anchor in pages.list_anchors(found), f"{target}: no heading with that anchor"
 
 
-def test_the_readme_maps_exactly_the_rooms_of_the_house() -> None:
-    mapped = [name for name, depth in _rooms_in_the_readme() if depth == 1]
-    there = {path.parent.name for path in HOUSE.glob("*/*.py")}
+def test_the_readme_maps_every_package() -> None:
+    mapped = [name for name, depth in _read_map() if depth == 1]
+    there = {path.parent.name for path in LIBRARY.glob("*/*.py")}
 
     assert sorted(mapped) == sorted(there)
 
 
-def test_the_readme_maps_no_room_within_a_room_that_is_not_there() -> None:
-    room = ""
-    for name, depth in _rooms_in_the_readme():
+def test_the_readme_maps_only_existing_subpackages() -> None:
+    package = ""
+    for name, depth in _read_map():
         if depth == 1:
-            room = name
+            package = name
         else:
-            assert list((HOUSE / room).rglob(name)), f"{name} is nowhere in {room}"
+            assert list((LIBRARY / package).rglob(name)), f"{name} is not in {package}"
 
 
 def test_the_glossary_explains_each_word_once_in_order() -> None:
-    words = [row[0].casefold() for row in pages.rows(pages.prose(pages.DOCS / "glossary.md"))]
+    words = [
+        row[0].casefold()
+        for row in pages.parse_rows(pages.read_prose(pages.DOCS / "reference" / "glossary.md"))
+    ]
 
     assert words
     assert words == sorted(set(words))
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    names = sorted(path.name for path in (pages.DOCS / "decisions").glob("*.md"))
+    names = sorted(path.name for path in (pages.DOCS / "internals" / "decisions").glob("*.md"))
 
     numbers = [re.match(r"(\d{4})-[a-z0-9-]+\.md$", name) for name in names]
     assert all(numbers), f"a decision is called NNNN-title.md: {names}"
@@ -57,24 +60,24 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 
 def test_every_decision_is_titled_with_its_number() -> None:
-    for path in (pages.DOCS / "decisions").glob("*.md"):
+    for path in (pages.DOCS / "internals" / "decisions").glob("*.md"):
         assert path.read_text(encoding="utf-8").startswith(f"# {path.name[:4]}"), path.name
 
 
-def _rooms_in_the_readme() -> list[tuple[str, int]]:
-    """The directories drawn below `src/holdfast/` in the README, each with its depth."""
-    drawings = [
-        block.text for block in pages.blocks(pages.ROOT / "README.md") if "src/holdfast/" in block.text
+def _read_map() -> list[tuple[str, int]]:
+    """Return the directories below `src/holdfast/` in the README's map, each with its depth."""
+    maps = [
+        block.text for block in pages.parse_blocks(pages.ROOT / "README.md") if "src/holdfast/" in block.text
     ]
-    assert len(drawings) == 1, "the README draws the house once, in a block that begins at src/holdfast/"
-    below = drawings[0].split("src/holdfast/", 1)[1].splitlines()[1:]
-    rooms: list[tuple[str, int]] = []
+    assert len(maps) == 1, "the README has one map that begins at src/holdfast/"
+    below = maps[0].split("src/holdfast/", 1)[1].splitlines()[1:]
+    found: list[tuple[str, int]] = []
     for line in below:
         if not line.startswith(" "):
             break
         depth = 1 if len(line) - len(line.lstrip()) <= 2 else 2
-        rooms += [(name.rstrip("/"), depth) for name in _leading_directories(line)]
-    return rooms
+        found += [(name.rstrip("/"), depth) for name in _leading_directories(line)]
+    return found
 
 
 def _leading_directories(line: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The reference pages are complete and exact: commands, options, settings, variables and errors."""
+"""Test that the reference pages are complete: commands, options, settings, variables and errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast import Bucket, Component, Consumer, Explanation, ObjectKind, Queue
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
 from tests.docs import pages
-from tests.docs.commands import command_names, options_of
+from tests.docs.commands import list_command_names, list_options
 
-COMMANDS = pages.DOCS / "commands.md"
-SETTINGS = pages.DOCS / "settings.md"
-ERRORS = pages.DOCS / "errors.md"
-MODEL = pages.DOCS / "model.md"
+COMMANDS = pages.DOCS / "reference" / "commands.md"
+SETTINGS = pages.DOCS / "reference" / "settings.md"
+ERRORS = pages.DOCS / "reference" / "errors.md"
+MODEL = pages.DOCS / "reference" / "model.md"
 README = pages.ROOT / "README.md"
 
 WITH_A_CODE_OF_THEIR_OWN = (errors.AccessRefused, errors.CallerRefused, errors.ExternalServiceRefused)
@@ -32,25 +32,25 @@ ERROR_CLASSES = {
 def test_every_command_has_its_section_and_every_section_its_command() -> None:
     documented = {
         heading.strip("`").removeprefix("holdfast ")
-        for heading in pages.sections(COMMANDS, 2)
+        for heading in pages.split_sections(COMMANDS, 2)
         if heading.startswith("`holdfast ")
     }
 
-    assert documented == command_names()
+    assert documented == list_command_names()
 
 
-@pytest.mark.parametrize("command", ["", *sorted(command_names())])
+@pytest.mark.parametrize("command", ["", *sorted(list_command_names())])
 def test_every_option_is_in_its_commands_section(command: str) -> None:
     heading = f"`holdfast {command}`" if command else "For every command"
-    section = pages.sections(COMMANDS, 2).get(heading, "")
-    named = [span.split()[0] for row in pages.rows(section) for span in pages.code_spans(row[0])]
+    section = pages.split_sections(COMMANDS, 2).get(heading, "")
+    named = [span.split()[0] for row in pages.parse_rows(section) for span in pages.find_code_spans(row[0])]
 
-    assert sorted(named) == sorted(options_of(command) - {"--help"})
+    assert sorted(named) == sorted(list_options(command) - {"--help"})
 
 
 def test_every_setting_is_documented_with_its_variable_and_default() -> None:
-    section = pages.sections(SETTINGS, 2)["The settings"]
-    documented = {tuple(cell.strip("`") for cell in row[:3]) for row in pages.rows(section)}
+    section = pages.split_sections(SETTINGS, 2)["The settings"]
+    documented = {tuple(cell.strip("`") for cell in row[:3]) for row in pages.parse_rows(section)}
 
     defaults = Settings()
     assert documented == {
@@ -63,25 +63,27 @@ def test_every_variable_the_code_reads_is_documented() -> None:
     read = {get_variable_name(name) for name in list_setting_names()}
     for module in (pages.ROOT / "src").rglob("*.py"):
         read |= set(re.findall(r"\bHOLDFAST_[A-Z][A-Z_]*[A-Z]\b", module.read_text(encoding="utf-8")))
-    named = {span for span in pages.code_spans(pages.prose(SETTINGS)) if span.startswith("HOLDFAST_")}
+    named = {
+        span for span in pages.find_code_spans(pages.read_prose(SETTINGS)) if span.startswith("HOLDFAST_")
+    }
 
     assert named == read
 
 
 def test_every_error_is_documented_with_its_code() -> None:
-    documented = {row[0].strip("`"): row[1].strip("`") for row in pages.rows(pages.prose(ERRORS))}
+    documented = {row[0].strip("`"): row[1].strip("`") for row in pages.parse_rows(pages.read_prose(ERRORS))}
 
-    assert documented == {name: _code_of(found) for name, found in ERROR_CLASSES.items()}
+    assert documented == {name: _read_code(found) for name, found in ERROR_CLASSES.items()}
 
 
 def test_every_error_says_what_it_means_and_what_to_do() -> None:
-    for row in pages.rows(pages.prose(ERRORS)):
+    for row in pages.parse_rows(pages.read_prose(ERRORS)):
         assert len(row) == 4, row
         assert row[2], row
         assert row[3], row
 
 
-def _code_of(found: type[errors.HoldfastError]) -> str:
+def _read_code(found: type[errors.HoldfastError]) -> str:
     return "varies" if found in WITH_A_CODE_OF_THEIR_OWN else found.code
 
 
@@ -91,17 +93,17 @@ DECLARATIONS = (Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explan
 
 
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda each: each.__name__)
-def test_the_reference_names_everything_that_a_declaration_takes(declaration: type) -> None:
-    reference = pages.sections(MODEL, 2)["Reference"]
+def test_the_reference_documents_every_parameter_of_a_declaration(declaration: type) -> None:
+    reference = pages.split_sections(MODEL, 2)["Reference"]
     # Of `System(name, …)` the arguments, of `a`, `b` in the first column of a table both.
-    named = {word for span in pages.code_spans(reference) for word in re.findall(r"\w+", span)}
+    named = {word for span in pages.find_code_spans(reference) for word in re.findall(r"\w+", span)}
 
     taken = {each.name for each in fields(declaration) if each.init}
     assert taken - named == set()
 
 
-def test_every_extra_is_named_in_the_readme_with_what_it_brings() -> None:
+def test_the_readme_describes_every_extra() -> None:
     project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = {row[0].strip("`") for row in pages.rows(pages.sections(README, 2)["Thirty lines"])}
+    named = {row[0].strip("`") for row in pages.parse_rows(pages.split_sections(README, 2)["Thirty lines"])}
 
     assert named == set(project["optional-dependencies"])

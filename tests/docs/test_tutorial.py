@@ -1,4 +1,4 @@
-"""The tutorial can be followed: its files are written, its commands typed, in an empty folder, from top to bottom."""
+"""Follow the tutorial in an empty folder: write its files, type its commands, from top to bottom."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.docs import pages
-from tests.docs.reader import FILE_OF_BLOCK, Reader, followed
+from tests.docs.reader import FILE_OF_BLOCK, Reader, follow
 
-PAGE = pages.DOCS / "tutorial.md"
-BLOCKS = list(pages.blocks(PAGE))
+PAGE = pages.DOCS / "tutorial" / "first_system.md"
+BLOCKS = list(pages.parse_blocks(PAGE))
 
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    """Somebody who has followed the page to its end."""
-    return followed(PAGE, tmp_path_factory.mktemp("tutorial"))
+    """Follow the page to its end."""
+    return follow(PAGE, tmp_path_factory.mktemp("tutorial"))
 
 
 def test_every_block_of_the_page_is_a_file_or_is_typed() -> None:
@@ -35,7 +35,7 @@ def test_the_page_can_be_followed_from_an_empty_folder_to_holdfast_up(reader: Re
     assert all(any(path.iterdir()) for path in (reader.folder / "build").iterdir())
 
 
-def test_what_a_client_is_told_to_start_is_what_the_page_starts() -> None:
+def test_the_mcp_client_configuration_starts_the_command_of_the_page() -> None:
     (server,) = (
         json.loads(block.text)["mcpServers"]["parcels"] for block in BLOCKS if block.language == "json"
     )
@@ -44,14 +44,14 @@ def test_what_a_client_is_told_to_start_is_what_the_page_starts() -> None:
     assert any(typed in block.text for block in BLOCKS if block.language == "console")
 
 
-def test_the_script_run_again_finds_the_parcel_there(reader: Reader) -> None:
+def test_a_second_run_of_the_script_finds_the_parcel(reader: Reader) -> None:
     again = reader.run("python try_it.py")
 
     assert again.returncode == 1
     assert "ConditionFailed" in again.stderr
 
 
-def test_the_mended_file_of_rejects_is_imported_as_it_is(reader: Reader) -> None:
+def test_the_corrected_file_of_rejects_can_be_imported(reader: Reader) -> None:
     mended = (reader.folder / "monday.csv.rejects.csv").read_text(encoding="utf-8").replace("heavy", "700")
     (reader.folder / "mended.csv").write_text(mended, encoding="utf-8")
 
@@ -74,7 +74,7 @@ def test_a_rate_without_its_volume_is_an_error_of_the_design(reader: Reader, tmp
     assert "import" in done.stdout
 
 
-def test_the_policy_of_the_intake_cannot_read(reader: Reader) -> None:
+def test_the_intake_policy_does_not_allow_reads(reader: Reader) -> None:
     (policy,) = (reader.folder / "build" / "iam").glob("*intake*")
 
     statements = json.loads(policy.read_text(encoding="utf-8"))["Statement"]
@@ -83,8 +83,8 @@ def test_the_policy_of_the_intake_cannot_read(reader: Reader) -> None:
     assert not {f"dynamodb:{name}" for name in ("GetItem", "BatchGetItem", "Query", "Scan")} & actions
 
 
-@pytest.mark.parametrize("mistake", re.findall(r"`([^`]+)`", pages.sections(PAGE, 2)["13. Types"])[:2])
-def test_the_mistakes_that_the_page_names_fail_in_the_type_check(reader: Reader, mistake: str) -> None:
+@pytest.mark.parametrize("mistake", re.findall(r"`([^`]+)`", pages.split_sections(PAGE, 2)["13. Types"])[:2])
+def test_the_mistakes_of_the_page_fail_the_type_check(reader: Reader, mistake: str) -> None:
     known = "from parcels.model import Parcel, ParcelId, RoundId\nfrom parcels.patterns import parcel\n"
     wrong = reader.folder / "wrong.py"
     wrong.write_text(f"{known}parcel_id = ParcelId('P-1')\n{mistake}\n", encoding="utf-8")

@@ -1,10 +1,11 @@
-"""A worker of the errands' flow, and a person who chooses, in one process that kills itself at a chosen point.
+"""Worker of the errands' flow, and a person who chooses, in one process that kills itself at a given point.
 
 python -m tests.faults.flow_process FOLDER SEED POINT COUNT
 
-POINT is "transaction" (before one is made), "committed" (after it, before its message is sent), "sent" (after that, before
-the message of the step is deleted), "request" (before any request) or "answer" (after any). It ends at the COUNTth of them;
-0 is never. All processes share the files of one folder, and a clock that is moved from outside.
+POINT is "transaction" (before one is made), "committed" (after it, before its message is sent), "sent" (after
+that, before the message of the step is deleted), "request" (before any request) or "answer" (after any). It
+ends at the COUNTth of them; 0 is never. All processes share the files of one folder, and a clock that is
+moved from outside.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from holdfast.runtime import WorkerGroup
 from holdfast.runtime.engines import Engines
 from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.tables.embedded import open_tables
-from tests.unit.flows.errands import ERRANDS, OFFERS, SYSTEM, Errand, Tools, failed
+from tests.unit.flows.errands import ERRANDS, OFFERS, SYSTEM, Errand, Tools, make_failure
 
 CLOCK: Final = "clock"
 POINTS: Final = ("transaction", "committed", "sent", "request", "answer")
@@ -38,31 +39,31 @@ FAILURES: Final = 0.1
 LOOKS_S: Final = 0.05
 
 
-class Fate:
-    """When this process ends."""
+class KillPoint:
+    """The point at which this process kills itself."""
 
     def __init__(self, point: str = "never", count: int = 0) -> None:
         self._point, self._left = point, count
 
-    def comes(self, *points: str) -> None:
+    def reach(self, *points: str) -> None:
         if self._point in points:
             self._left -= 1
             if self._left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Deadly:
-    """An engine under a fate."""
+class SelfKillingEngine:
+    """Engine that kills its process at the kill point."""
 
-    def __init__(self, behind: Any, fate: Fate) -> None:
-        self._behind, self._fate = behind, fate
+    def __init__(self, engine: Any, kill_point: KillPoint) -> None:
+        self._behind, self._fate = engine, kill_point
 
     async def run(self, operation: Any) -> Any:
         is_transaction = isinstance(operation, TransactWriteItems)
-        self._fate.comes("request", *(("transaction",) if is_transaction else ()))
+        self._fate.reach("request", *(("transaction",) if is_transaction else ()))
         result = await self._behind.run(operation)
         is_send = isinstance(operation, SendMessages)
-        self._fate.comes(
+        self._fate.reach(
             "answer", *(("committed",) if is_transaction else ()), *(("sent",) if is_send else ())
         )
         return result
@@ -72,27 +73,27 @@ class Deadly:
 
 
 @contextmanager
-def stores_in(folder: Path, fate: Fate | None = None) -> Iterator[Stores]:
-    """Without a fate, stores that live."""
-    clock, fate = RunClock(folder / CLOCK), fate or Fate()
+def open_stores_in(folder: Path, kill_point: KillPoint | None = None) -> Iterator[Stores]:
+    """Open the folder's stores; without a kill point they never kill the process."""
+    clock, kill_point = RunClock(folder / CLOCK), kill_point or KillPoint()
     with open_tables(folder / "tables.db", clock=clock) as tables:
         queues = open_queues(folder / "queues.db", clock=clock)
-        engines = Engines({"queues": lambda: Deadly(queues, fate)})
-        yield Stores(Deadly(tables, fate), system=SYSTEM, clock=clock, engines=engines)
+        engines = Engines({"queues": lambda: SelfKillingEngine(queues, kill_point)})
+        yield Stores(SelfKillingEngine(tables, kill_point), system=SYSTEM, clock=clock, engines=engines)
         queues.close()
 
 
 def main(folder: str, seed: str, point: str, count: str) -> None:
-    with stores_in(Path(folder), Fate(point, int(count))) as stores:
-        asyncio.run(_working(stores, Random(seed)))
+    with open_stores_in(Path(folder), KillPoint(point, int(count))) as stores:
+        asyncio.run(_work(stores, Random(seed)))
 
 
-async def _working(stores: Stores, random: Random) -> None:
+async def _work(stores: Stores, random: Random) -> None:
     tools = Tools(mark=lambda: f"#{UlidGenerator(stores.clock).new()}")
 
     async def now_and_then(run: StepContext[Errand]) -> None:
         if random.random() < FAILURES:
-            raise failed()
+            raise make_failure()
 
     tools.within["Plan"] = now_and_then
 
@@ -104,12 +105,12 @@ async def _working(stores: Stores, random: Random) -> None:
     async with WorkerGroup(stores, [worker], wait_s=LOOKS_S):
         while places := await ERRANDS.list_executions(stores):
             for key in [place.key for place in places if place.state == "offered"]:
-                await _chosen(stores, key, random, tools)
+                await _choose(stores, key, random, tools)
             await asyncio.sleep(LOOKS_S)
 
 
-async def _chosen(stores: Stores, key: str, random: Random, tools: Tools) -> None:
-    """A person chooses, now and then later; another process may have been quicker."""
+async def _choose(stores: Stores, key: str, random: Random, tools: Tools) -> None:
+    """Choose as a person does, sometimes later; another process may be faster."""
     if random.random() < 0.5:
         return
     errand = await stores.run(ERRANDS.pattern_set.item(key))

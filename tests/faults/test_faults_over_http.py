@@ -1,4 +1,6 @@
-"""Throttling and conflicts on demand as boto3 sees them, over HTTP: from an engine, and from `holdfast serve`."""
+"""Throttling and conflicts on demand as boto3 sees them, over HTTP: from an engine, and from `holdfast
+serve`.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from botocore.exceptions import ClientError
 
 from holdfast.operations.tables import Scan
 from holdfast.stores.tables.embedded import Faults, open_tables
-from holdfast.wire.server import running_server
+from holdfast.wire.server import start_server
 
 ROOT = Path(__file__).parents[2]
 ONCE = Config(retries={"total_max_attempts": 1})
 KEY = {"pk": {"S": "a"}}
 
 
-def client_of(url: str) -> Any:
+def make_client(url: str) -> Any:
     client = boto3.client("dynamodb", endpoint_url=url, region_name="us-east-1", config=ONCE)
     client.create_table(
         TableName="tab",
@@ -35,7 +37,7 @@ def client_of(url: str) -> Any:
     return client
 
 
-def refusal(client: Any, method: str, **request: Any) -> Any:
+def get_refusal(client: Any, method: str, **request: Any) -> Any:
     with pytest.raises(ClientError) as refused:
         getattr(client, method)(**request)
     return refused.value.response
@@ -43,12 +45,12 @@ def refusal(client: Any, method: str, **request: Any) -> Any:
 
 def transact(client: Any) -> Any:
     puts = [{"Put": {"TableName": "tab", "Item": {"pk": {"S": key}}}} for key in "ab"]
-    return refusal(client, "transact_write_items", TransactItems=puts)
+    return get_refusal(client, "transact_write_items", TransactItems=puts)
 
 
 @contextmanager
-def served(*options: str) -> Iterator[str]:
-    """The server as it is started from a shell; its address."""
+def serve(*options: str) -> Iterator[str]:
+    """Start the server from a shell; yield its address."""
     command = [sys.executable, "-m", "holdfast", "serve", "--memory", "--port", "0", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -60,35 +62,35 @@ def served(*options: str) -> Iterator[str]:
             process.terminate()
 
 
-def test_boto3_sees_a_throttled_request_as_it_does_from_the_service() -> None:
-    with open_tables(faults=Faults(throttled=1.0)) as tables, running_server(tables=tables) as url:
-        client = client_of(url)
+def test_boto3_sees_the_services_throttling_error() -> None:
+    with open_tables(faults=Faults(throttled=1.0)) as tables, start_server(tables=tables) as url:
+        client = make_client(url)
         for response in (
-            refusal(client, "put_item", TableName="tab", Item=KEY),
-            refusal(client, "get_item", TableName="tab", Key=KEY),
-            refusal(client, "scan", TableName="tab"),
+            get_refusal(client, "put_item", TableName="tab", Item=KEY),
+            get_refusal(client, "get_item", TableName="tab", Key=KEY),
+            get_refusal(client, "scan", TableName="tab"),
         ):
             assert response["Error"]["Code"] == "ProvisionedThroughputExceededException"
             assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
         assert client.describe_table(TableName="tab")["Table"]["ItemCount"] == 0
 
 
-def test_boto3_sees_a_conflict_with_a_reason_for_each_action_and_nothing_is_done() -> None:
-    with open_tables(faults=Faults(conflicts=1.0)) as tables, running_server(tables=tables) as url:
-        client = client_of(url)
+def test_boto3_sees_a_conflict_with_a_reason_for_each_action() -> None:
+    with open_tables(faults=Faults(conflicts=1.0)) as tables, start_server(tables=tables) as url:
+        client = make_client(url)
         response = transact(client)
         assert response["Error"]["Code"] == "TransactionCanceledException"
         assert response["CancellationReasons"] == [
             {"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"},
             {"Code": "None"},
         ]
-        single = refusal(client, "put_item", TableName="tab", Item=KEY)
+        single = get_refusal(client, "put_item", TableName="tab", Item=KEY)
         assert single["Error"]["Code"] == "TransactionConflictException"
         assert tables.run_blocking(Scan("tab")).count == 0
 
 
-def test_holdfast_serve_fails_as_its_options_say() -> None:
-    with served("--conflicts", "1") as url:
-        client = client_of(url)
+def test_serve_injects_the_configured_faults() -> None:
+    with serve("--conflicts", "1") as url:
+        client = make_client(url)
         assert transact(client)["Error"]["Code"] == "TransactionCanceledException"
         assert client.scan(TableName="tab")["Count"] == 0

@@ -1,5 +1,6 @@
-"""Workers of a flow are killed around each transaction, each send, and anywhere: every item comes to its end, and what each
-step did is there once."""
+"""Workers of a flow are killed around each transaction and send, and anywhere: every item ends, with each
+effect once.
+"""
 
 from __future__ import annotations
 
@@ -14,53 +15,55 @@ from random import Random, SystemRandom
 
 from holdfast import Stores
 from holdfast.core.clock import RunClock
-from tests.faults.flow_process import CLOCK, POINTS, stores_in
-from tests.faults.killing import Process, process_of
-from tests.unit.flows.errands import ERRANDS, NOON, Errand, Happened, create_errand, prepared
+from tests.faults.flow_process import CLOCK, POINTS, open_stores_in
+from tests.faults.killed_processes import Process, start_process
+from tests.unit.flows.errands import ERRANDS, NOON, Errand, Happened, create_errand, create_stores
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 ITEMS = 300 if SOAK else 30
 KILLS_MAX = 100 if SOAK else 12
 SEVERAL = 2
-# The clock goes faster than the machine's, so that what a dead process hid is soon seen again.
+# The clock runs faster than the machine's, so that a dead process's messages soon become visible.
 TICK_S, TICK_CLOCK_S = 0.1, 4.0
 
 DONE = {"Plan", "Offer", "Choice", "Book", "Confirm"}
 EFFECTS = {"done": DONE, "cancelled": {"Plan", "Offer", "Expired"}, "failed": {"GaveUp"}}
 
 
-def test_killed_workers_bring_every_item_to_its_end_and_do_each_step_once(tmp_path: Path) -> None:
+def test_every_item_ends_once_although_workers_are_killed(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     clock = RunClock(tmp_path / CLOCK, start=NOON)
-    with stores_in(tmp_path) as stores:
-        asyncio.run(_begun(stores))
-        kills = _outlived(tmp_path, clock, random)
-        ends = asyncio.run(_checked(stores))
+    with open_stores_in(tmp_path) as stores:
+        asyncio.run(start_items(stores))
+        kills = run_until_done(tmp_path, clock, random)
+        ends = asyncio.run(check_items(stores))
     print(f"{sum(kills.values())} killed: {dict(kills)}; {dict(ends)}")  # noqa: T201
     assert sum(kills.values()) >= KILLS_MAX / 2
     assert ends["done"] >= ITEMS / 2
 
 
-async def _begun(stores: Stores) -> None:
-    await prepared(stores)
+async def start_items(stores: Stores) -> None:
+    await create_stores(stores)
     for number in range(ITEMS):
         errand = ERRANDS.initial(Errand(owner="o-1", errand_id=f"e-{number}"), stores)
         await stores.transact(create_errand(errand), *ERRANDS.start_writes(stores, errand))
 
 
-def _outlived(folder: Path, clock: RunClock, random: Random) -> Counter[str]:
-    """Processes until one finds nothing left to do; who is killed is replaced. How many were, and where."""
+def run_until_done(folder: Path, clock: RunClock, random: Random) -> Counter[str]:
+    """Run processes, replacing killed ones, until one finds nothing left to do; count the kills by point."""
     kills, began, running = Counter[str](), 0, dict[Process, str]()
     try:
         while True:
             while len(running) < SEVERAL:
                 point = POINTS[began % len(POINTS)] if began < KILLS_MAX else "never"
                 count = random.randrange(1, 60 if point in ("request", "answer") else 8)
-                running[process_of("flow_process", folder, random.randrange(2**32), point, count)] = point
+                running[
+                    start_process("tests.faults.flow_process", folder, random.randrange(2**32), point, count)
+                ] = point
                 began += 1
-            for process in _ended(running, clock):
+            for process in wait_for_ended(running, clock):
                 if process.returncode == 0:
                     return kills
                 assert process.returncode == -signal.SIGKILL, process.communicate()[1]
@@ -72,8 +75,8 @@ def _outlived(folder: Path, clock: RunClock, random: Random) -> Counter[str]:
             process.communicate()
 
 
-def _ended(running: dict[Process, str], clock: RunClock) -> list[Process]:
-    """Those that have ended. Time goes on while all live."""
+def wait_for_ended(running: dict[Process, str], clock: RunClock) -> list[Process]:
+    """Wait until a process has ended, moving the clock meanwhile; return all that have."""
     while True:
         first = next(iter(running))
         with suppress(subprocess.TimeoutExpired):
@@ -83,8 +86,8 @@ def _ended(running: dict[Process, str], clock: RunClock) -> list[Process]:
         clock.advance(TICK_CLOCK_S)
 
 
-async def _checked(stores: Stores) -> Counter[str]:
-    """Each item has ended, with the effects of its way, each once; and nothing is left of it anywhere."""
+async def check_items(stores: Stores) -> Counter[str]:
+    """Check that each item has ended with each effect once and left nothing behind; count the end states."""
     ends = Counter[str]()
     for number in range(ITEMS):
         errand = await stores.run(Errand.of("o-1").get(f"e-{number}").consistent())

@@ -1,6 +1,7 @@
-"""Whatever is sent, the answer is a 4xx with a DynamoDB error, and the table is as it was.
+"""Malformed requests: the response is a 4xx with a DynamoDB error, and the table is unchanged.
 
-Real HTTP to a server in this process. The seed is printed; HOLDFAST_SOAK=1 sends ten times as much.
+The tests use real HTTP to a server in this process and print the seed; HOLDFAST_SOAK=1 sends ten times as
+much.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, Put
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.wire.operations import CODECS
-from holdfast.wire.server import running_server
+from holdfast.wire.server import start_server
 
 SEED = int(os.environ.get("HOLDFAST_SEED", "20261115"))
 ROUNDS = 3000 if os.environ.get("HOLDFAST_SOAK") else 300
@@ -53,12 +54,12 @@ def tables() -> Iterator[EmbeddedTables]:
 
 @pytest.fixture(scope="module")
 def send(tables: EmbeddedTables) -> Iterator[Send]:
-    with running_server(tables=tables) as url, _sender(url) as sender:
+    with start_server(tables=tables) as url, make_sender(url) as sender:
         yield sender
 
 
 @contextmanager
-def _sender(url: str) -> Iterator[Send]:
+def make_sender(url: str) -> Iterator[Send]:
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
 
@@ -85,14 +86,14 @@ def assert_refused(send: Send, tables: EmbeddedTables, target: str, body: bytes)
 
 
 def test_random_bytes_are_refused(send: Send, tables: EmbeddedTables) -> None:
-    chance = _chance()
+    chance = make_random()
     for _ in range(ROUNDS):
         assert_refused(send, tables, chance.choice(TARGETS), chance.randbytes(chance.randrange(1, 200)))
 
 
 def test_requests_with_bytes_changed_are_refused_or_harmless(send: Send, tables: EmbeddedTables) -> None:
     """A changed byte may leave a legal read; it must never be a 500 or change the table."""
-    chance = _chance()
+    chance = make_random()
     read = json.dumps({"TableName": TABLE, "Key": KEY, "ProjectionExpression": "pk, #m.list[1]"}).encode()
     for _ in range(ROUNDS):
         body = bytearray(read)
@@ -118,7 +119,7 @@ BODIES: dict[str, str | bytes] = {
     "a lone surrogate": '{"TableName": "Kept", "Item": {"pk": {"S": "\\ud800"}, "sk": {"N": "1"}}}',
     "lists nested thousands deep": '{"TableName": ' + _nested(DEEP, "[", "1", "]") + "}",
     "objects nested thousands deep": '{"TableName": ' + _nested(DEEP, '{"a":', "1", "}") + "}",
-    "a value nested thousands deep": '{"TableName": "Kept", "Item": {"pk": {"S": "a"}, "sk": {"N": "1"}, "x": '
+    "a value nested thousands deep": '{"TableName": "Kept", "Item": {"pk": {"S": "a"}, "sk": {"N": "1"}, "x": '  # noqa: E501
     + _nested(DEEP, '{"L": [', '{"NULL": true}', "]}")
     + "}}",
     "a value nested forty deep": '{"TableName": "Kept", "Item": {"pk": {"S": "a"}, "sk": {"N": "1"}, "x": '
@@ -151,43 +152,44 @@ BODIES: dict[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-def test_no_write_takes_malformed_input(send: Send, tables: EmbeddedTables, body: str | bytes) -> None:
+def test_writes_reject_malformed_input(send: Send, tables: EmbeddedTables, body: str | bytes) -> None:
     raw = body if isinstance(body, bytes) else body.encode()
     for operation in ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"):
         assert_refused(send, tables, f"DynamoDB_20120810.{operation}", raw)
 
 
-def test_no_operation_answers_wrong_types_with_a_failure_of_its_own(
-    send: Send, tables: EmbeddedTables
-) -> None:
-    chance = _chance()
+def test_wrong_types_never_cause_a_server_error(send: Send, tables: EmbeddedTables) -> None:
+    chance = make_random()
     for _ in range(ROUNDS):
         target = chance.choice(TARGETS)
-        status, answer = send(target, json.dumps(_nonsense(chance, 3)).encode())
+        status, answer = send(target, json.dumps(make_nonsense(chance, 3)).encode())
         assert status < 500, (target, answer)
     assert tables.run_blocking(Scan(TABLE)).items == [KEPT]
 
 
 MEMBERS = (
     "TableName Key Item RequestItems TransactItems KeyConditionExpression FilterExpression UpdateExpression "
-    "ConditionExpression ProjectionExpression ExpressionAttributeNames ExpressionAttributeValues Limit Select "
-    "ExclusiveStartKey IndexName ReturnValues ReturnConsumedCapacity Segment TotalSegments StreamArn ShardIterator "
+    "ConditionExpression ProjectionExpression ExpressionAttributeNames ExpressionAttributeValues Limit "
+    "Select "
+    "ExclusiveStartKey IndexName ReturnValues ReturnConsumedCapacity Segment TotalSegments StreamArn "
+    "ShardIterator "
     "ShardId BackupArn BackupName AttributeDefinitions KeySchema BillingMode GlobalSecondaryIndexUpdates "
-    "TimeToLiveSpecification SourceTableName TargetTableName RestoreDateTime S N B SS NS BS L M NULL BOOL pk sk"
+    "TimeToLiveSpecification SourceTableName TargetTableName RestoreDateTime S N B SS NS BS L M NULL BOOL pk "
+    "sk"
 ).split()
 
 
-def _nonsense(chance: random.Random, levels: int) -> Any:
-    """Names the protocol knows, values it does not expect there."""
+def make_nonsense(chance: random.Random, levels: int) -> Any:
+    """Make a value of names that the protocol knows with values that it does not expect there."""
     if levels == 0 or chance.random() < 0.3:
         return chance.choice(
             ["", "a", "Kepd", "1", -1, 0, 10**30, 1.5, True, None, [], {}, "é\u0000", "attribute_exists(a)"]
         )
     if chance.random() < 0.3:
-        return [_nonsense(chance, levels - 1) for _ in range(chance.randrange(3))]
-    return {chance.choice(MEMBERS): _nonsense(chance, levels - 1) for _ in range(chance.randrange(6))}
+        return [make_nonsense(chance, levels - 1) for _ in range(chance.randrange(3))]
+    return {chance.choice(MEMBERS): make_nonsense(chance, levels - 1) for _ in range(chance.randrange(6))}
 
 
-def _chance() -> random.Random:
+def make_random() -> random.Random:
     print(f"seed {SEED}; HOLDFAST_SEED sets another")  # noqa: T201
     return random.Random(SEED)

@@ -1,7 +1,7 @@
 """Run every command that answers in JSON on a small data folder, and describe the answers.
 
-The folder holds sample data of every system at a fixed time. Examples of access patterns add what the sample data lacks,
-so that no list is empty.
+The folder holds sample data of every system at a fixed time. Examples of access patterns add what the
+sample data lacks, so that no list is empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.core.clock import RunClock
 from holdfast.model import Pattern, System
 from holdfast.runtime import open_stores
 from holdfast.web.demo_env import patch_environ
-from tests.postgres import connected, fresh_database
+from tests.postgres import connect, create_database
 from tests.repo.code import load_systems
 from tests.repo.shapes import describe_values
 
@@ -44,7 +44,9 @@ SCALE: Final = 0.01
 SCALES: Final = {"pagw": 0.5}
 # Commands that are not run, and the reason.
 NOT_RUN: Final = {
-    "agenticpm actions reopen": "needs an action that an external service refused; answers as `actions approve` does"
+    "agenticpm actions reopen": (
+        "needs an action that an external service refused; answers as `actions approve` does"
+    )
 }
 
 
@@ -106,7 +108,7 @@ def open_shell() -> Iterator[Shell]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-golden-")))
         file = folder / "holdfast.toml"
         RunClock(folder / "clock", start=NOW_S)
-        settings = {"environment": "dev", "run_clock": "clock", "sql": fresh_database(*schemas)}
+        settings = {"environment": "dev", "run_clock": "clock", "sql": create_database(*schemas)}
         file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
         stack.enter_context(patch_environ({FILE_VARIABLE: str(file)}, without=FOREIGN))
         shell = Shell(folder, Settings.load())
@@ -141,7 +143,9 @@ def run_commands(shell: Shell) -> None:
 
 
 def derive_files(shell: Shell) -> dict[str, list[Path]]:
-    """Derive the documentation, the infrastructure and the policies of every system; return the files by system."""
+    """Derive the documentation, the infrastructure and the policies of every system; return the files by
+    system.
+    """
     commands = ("docs", "iac cloudformation", "iac terraform", "iam")
     return {
         name: [
@@ -329,6 +333,6 @@ def _run_richpanel(shell: Shell) -> None:
 
 def _run_statement_check(shell: Shell) -> None:
     """Make a column nullable, so that a statement no longer fits its row; this must run last."""
-    with connected(shell.settings.sql) as connection:
+    with connect(shell.settings.sql) as connection:
         connection.execute("ALTER TABLE pagw.request_tracker ALTER COLUMN tenant DROP NOT NULL")
     shell.run("migrate pagw --check")

@@ -1,4 +1,6 @@
-"""List what is stored: tables, queues, objects, cached values, flows, documents, records of the embedded engines."""
+"""List what is stored: tables, queues, objects, cached values, flows, documents, records of the embedded
+engines.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ STORED_RECORDS: Final = {
 def list_tables() -> Iterator[str]:
     """List each table with its keys and indexes, and the attributes of each kind of item."""
     for table in find_declared(Table):
-        yield f"{table.name}: named {table.physical_name(ENVIRONMENT)} in {ENVIRONMENT}, {_describe_keys(table)}"
+        yield (
+            f"{table.name}: named {table.physical_name(ENVIRONMENT)} in {ENVIRONMENT}, "
+            f"{_describe_keys(table)}"
+        )
         yield f"{table.name}: TTL {table.ttl}, stream {table.stream}, recovery {table.point_in_time_recovery}"
         yield from (f"{table.name}: {_describe_index(index)}" for index in table.indexes)
         for entity in filter(is_ours, table.entities):
@@ -89,7 +94,9 @@ def _describe_template(template: Template) -> str:
 
 
 def list_cursors() -> Iterator[str]:
-    """List the cursor that each query returns after one fixed key: clients keep cursors and send them back later."""
+    """List the cursor that each query returns after one fixed key: clients keep cursors and send them back
+    later.
+    """
     for name, system in load_systems().items():
         for pattern in system.patterns:
             arguments = pattern.example_arguments
@@ -118,7 +125,9 @@ def list_objects() -> Iterator[str]:
         key = bucket.physical_kms_key(ENVIRONMENT)
         yield f"{bucket.name}: encryption {bucket.encryption}, key {key}, legal holds {bucket.legal_holds}"
         for shelf in bucket.object_kinds:
-            yield f"{bucket.name}: {shelf.template} ({shelf.content_type}), lifetime {shelf.lifetime_days} days"
+            yield (
+                f"{bucket.name}: {shelf.template} ({shelf.content_type}), lifetime {shelf.lifetime_days} days"
+            )
     for system in load_systems().values():
         for environment in system.environments:
             for bucket in system.buckets:
@@ -146,7 +155,10 @@ def list_flows() -> Iterator[str]:
     for name, system in load_systems().items():
         for flow in system.flows:
             start = f"{name} {flow.name}"
-            yield f"{start}: begins in {flow.initial_state}, queue {flow.step_queue.name}, outbox {flow.outbox.name}"
+            yield (
+                f"{start}: begins in {flow.initial_state}, queue {flow.step_queue.name}, outbox "
+                f"{flow.outbox.name}"
+            )
             for state in flow.states.values():
                 yield from (f"{start}: {state.name} {line}" for line in _describe_state(state))
             for line in _describe_machine(flow.to_states_language()):
@@ -175,10 +187,11 @@ def _describe_machine(machine: dict[str, Any]) -> Iterator[str]:
 
 
 def list_documents() -> Iterator[str]:
-    """List the members of every Pydantic model by their JSON names: all that is parsed, sent or stored as JSON.
+    """List the members of every Pydantic model by their JSON names: all that is parsed, sent or stored as
+    JSON.
 
-    The class is not listed: renaming it changes nothing outside. A Python name that differs from the JSON name follows
-    in parentheses, because some documents are stored under Python names.
+    The class is not listed: renaming it changes nothing outside. A Python name that differs from the JSON
+    name follows in parentheses, because some documents are stored under Python names.
     """
     for model in find_subclasses(BaseModel):
         if model.model_fields:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tests.postgres import connected
+from tests.postgres import connect
 from tests.repo.code import load_systems
 from tests.repo.command_runs import Shell, derive_files, open_shell, run_commands
 
@@ -49,7 +49,9 @@ class Facts:
 
 @cache
 def collect_facts() -> Facts:
-    """Fill a data folder, run every command on it and describe the result. This takes seconds and runs once."""
+    """Fill a data folder, run every command on it and describe the result. This takes seconds and runs
+    once.
+    """
     with open_shell() as shell:
         sql = list(_describe_sql(shell))
         derived = list(_describe_derived_files(shell))
@@ -91,7 +93,7 @@ def list_retention() -> list[str]:
 
 def _describe_sql(shell: Shell) -> Iterator[str]:
     schemas = [schema.name for system in load_systems().values() for schema in system.schemas]
-    with connected(shell.settings.sql) as connection:
+    with connect(shell.settings.sql) as connection:
 
         def fetch(query: Any) -> list[tuple[Any, ...]]:
             return connection.execute(query, [schemas]).fetchall()

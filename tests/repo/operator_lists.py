@@ -1,4 +1,6 @@
-"""List what operators see: commands, settings, metrics, access patterns, parts of systems, the distribution."""
+"""List what operators see: commands, settings, metrics, access patterns, parts of systems, the
+distribution.
+"""
 
 from __future__ import annotations
 
@@ -193,7 +195,9 @@ def list_patterns() -> Iterator[str]:
 
 
 def list_system_parts() -> Iterator[str]:
-    """List the named parts of each system: components, schedules, sandboxes, subjects, imports, migrations, outboxes."""
+    """List the named parts of each system: components, schedules, sandboxes, subjects, imports,
+    migrations, outboxes.
+    """
     for name, system in load_systems().items():
         yield f"{name}: title {system.title}, environments {', '.join(system.environments) or 'any'}"
         schemas = ", ".join(each.name for each in system.schemas)

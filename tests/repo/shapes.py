@@ -1,7 +1,7 @@
 """Describe JSON values and JSON schemas as lines: one line per key path, with the types found there.
 
-`items[].id: string` is the member `id` of each element of the list `items`. `{}` is any key of a map. A star after a
-name marks a member that the schema requires.
+`items[].id: string` is the member `id` of each element of the list `items`. `{}` is any key of a map. A
+star after a name marks a member that the schema requires.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def describe_values(values: Iterable[Any]) -> list[str]:
 
 
 def describe_schema(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> list[str]:
-    """Return the key paths of a JSON schema. `definitions` resolves its references; the default is its own `$defs`."""
+    """Return the key paths of a JSON schema. `definitions` resolves its references; the default is its own
+    `$defs`.
+    """
     known = schema.get("$defs", {}) if definitions is None else definitions
     return _join_types(_walk_schema(schema, "", known, ()))
 

@@ -1,4 +1,6 @@
-"""Read from the source what no object at run time shows: metrics that systems count, and variables named in the code."""
+"""Read from the source what no object at run time shows: metrics that systems count, and variables named
+in the code.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def find_variables() -> set[str]:
 
 
 def find_metrics() -> set[str]:
-    """Return each metric that the code counts or measures, with its labels: `breaker_opened {breaker}: counter`."""
+    """Return each metric that the code counts or measures, with its labels: `breaker_opened {breaker}:
+    counter`.
+    """
     calls = tuple(f".{name}(" for name in COUNTING)
     modules = [ast.parse(text) for text in _read_sources() if any(call in text for call in calls)]
     return {
@@ -56,7 +60,9 @@ def _find_counting_calls(module: ast.Module) -> Iterator[tuple[Function, ast.Cal
 
 
 def _find_metric_names(module: ast.Module, function: Function, call: ast.Call) -> Iterator[str]:
-    """Yield the first argument; if that is a parameter, yield what the callers of the function pass for it."""
+    """Yield the first argument; if that is a parameter, yield what the callers of the function pass for
+    it.
+    """
     given = call.args[0]
     text = _read_text(given)
     if text is not None and METRIC.fullmatch(text):

@@ -3,8 +3,9 @@
     python -m tests.repo.surface --write        write the lists from the code as it is now
     python -m tests.repo.surface                print what differs from the lists
 
-One function collects each list. A line names a thing as outsiders see it, so renaming code changes no line, unless the
-code derives an outer name from a Python name. It does so for access patterns, tools, operation ids, schemas and errors.
+One function collects each list. A line names a thing as outsiders see it, so renaming code changes no
+line, unless the code derives an outer name from a Python name. It does so for access patterns, tools,
+operation ids, schemas and errors.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ LISTS: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "queues": data_lists.list_queues,
     "stored_records": data_lists.list_stored_records,
     "tables": data_lists.list_tables,
-    # These share one data folder that takes seconds to fill; next to each other, one test process runs them all.
+    # These share one data folder that takes seconds to fill; next to each other, one test process runs them
+    # all.
     "command_answers": folder_lists.list_command_answers,
     "data_files": folder_lists.list_data_files,
     "derived_files": folder_lists.list_derived_files,
@@ -65,7 +67,9 @@ def read_golden(name: str) -> list[str]:
 
 
 def write_golden() -> None:
-    """Write every list, one line of the file per line of the list, and delete the files of lists that are gone."""
+    """Write every list, one line of the file per line of the list, and delete the files of lists that are
+    gone.
+    """
     for file in GOLDEN.glob("*.json"):
         if file.stem not in LISTS:
             file.unlink()

@@ -1,4 +1,6 @@
-"""List what programs reach over HTTP and MCP: the APIs, their errors, DynamoDB's protocol, the tools for agents."""
+"""List what programs reach over HTTP and MCP: the APIs, their errors, DynamoDB's protocol, the tools for
+agents.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +147,9 @@ def _make_routers(system: System, stores: Stores) -> Iterator[APIRouter]:
 
 
 def list_errors() -> Iterator[str]:
-    """List each error by its label, with its code, its problem, what records keep of it, and PAGW's refusal."""
+    """List each error by its label, with its code, its problem, what records keep of it, and PAGW's
+    refusal.
+    """
     with _disable_logs():
         kinds: list[type[HoldfastError]] = [HoldfastError, *find_subclasses(HoldfastError)]
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""Wrong uses, one per line, each marked with its reason. The type check refuses these lines and no others.
+"""Wrong uses, one per line, each marked with its reason. The type check rejects exactly these lines.
 
 `test_wrong_uses.py` has the wrong uses that no type checker can see, and the errors that they raise.
 """
@@ -65,7 +65,7 @@ def names() -> None:
     change.when(Booking.vresion == 1)  # BAD 03 misspelt attribute in a condition
     query.select(Booking.statsu)  # BAD 04 misspelt attribute in a selection
     Booking.by_opne(BookingStatus.initiated)  # BAD 05 misspelt index key
-    query.newest()  # BAD 06 a builder that is not there
+    query.newest()  # BAD 06 an unknown builder
     Booking.plan.at(lambda plan: plan.titel)  # BAD 07 misspelt member of a document
 
 
@@ -87,10 +87,10 @@ def keys() -> None:
     Event.by_day("2026-02-04")  # BAD 22 text where the function gives a date
     Project.by_status(ProjectStatus.active).get("x")  # BAD 23 get on an index
     Project.by_status(ProjectStatus.active).update("x")  # BAD 24 update on an index
-    Event.by_due(None)  # BAD 25 an index asked for what is absent
-    Event.by_due(NOW).at(None)  # BAD 26 a sort key asked for what is absent
-    Event.by_severity(None)  # BAD 27 a template asked for what is absent
-    Booking.lives(NOW)  # BAD 28 a lifetime is no key
+    Event.by_due(None)  # BAD 25 an index queried for None
+    Event.by_due(NOW).at(None)  # BAD 26 a sort key queried for None
+    Event.by_severity(None)  # BAD 27 a template queried for None
+    Booking.lives(NOW)  # BAD 28 a lifetime is not a key
 
 
 def ranges() -> None:
@@ -98,10 +98,10 @@ def ranges() -> None:
     Event.of(p).between(NOW)  # BAD 30 half a range
     Event.of(p).since(day(NOW))  # BAD 31 a date where a time is the sort key
     Event.of(p).at(BOOKING)  # BAD 32 at() with the second attribute
-    Event.of(p).begins_with("2026")  # BAD 33 a prefix of what is no text
+    Event.of(p).begins_with("2026")  # BAD 33 a prefix of a non-text attribute
     Project.of(p).between("a", "b")  # BAD 34 range on a constant sort key
     one.until(NOW)  # BAD 35 a time where a Ulid is the sort key
-    query.between(BOOKING, BOOKING)  # BAD 36 a range on a query that is made already
+    query.between(BOOKING, BOOKING)  # BAD 36 a range on a finished query
     Event.by_day(day(NOW)).begins_with("1")  # BAD 37 a prefix of a number
 
 
@@ -121,7 +121,7 @@ def conditions() -> None:
     query.where(not Booking.version == 1)  # BAD 50 `not` instead of ~
     query.where(Booking.version == 1 & Booking.version == 2)  # BAD 51 & without parentheses
     query.where(True)  # BAD 52 a plain bool as a filter
-    change.when(Booking.version)  # BAD 53 an attribute is no condition
+    change.when(Booking.version)  # BAD 53 an attribute is not a condition
     query.where(Booking.plan.at(lambda plan: plan.title) == 5)  # BAD 54 another type inside a document
 
 
@@ -132,12 +132,12 @@ def updates() -> None:
     change.add(Booking.version, "1")  # BAD 58 another type in add
     change.add(Booking.user_request, 1)  # BAD 59 add on a text
     change.add(Booking.price, 1.5)  # BAD 60 a float added to a Decimal
-    change.remove(Booking.status)  # BAD 61 removes what is always there
-    change.append(Booking.user_request, "x")  # BAD 62 append on no list
+    change.remove(Booking.status)  # BAD 61 removes a required attribute
+    change.append(Booking.user_request, "x")  # BAD 62 append to a non-list
     change.append(Booking.notes, 7)  # BAD 63 append of another type
-    change.add_to_set(Booking.notes, "x")  # BAD 64 add_to_set on no set
+    change.add_to_set(Booking.notes, "x")  # BAD 64 add_to_set on a non-set
     change.remove_from_set(Booking.tags, 7)  # BAD 65 remove_from_set of another type
-    change.at_version(Booking.user_request, 1)  # BAD 66 a version that is no number
+    change.at_version(Booking.user_request, 1)  # BAD 66 a version that is not a number
     change.set(Booking.version)  # BAD 67 set without a value
     change.limit(3)  # BAD 68 a query's builder on an update
 
@@ -161,7 +161,7 @@ def operations() -> None:
     batch_get([one.get(BOOKING), Project.of(p).get()])  # BAD 81 a batch of two entities
     batch_get([query])  # BAD 82 a batch of queries
     batch_put([b])  # BAD 83 entities where puts are wanted
-    parallel_query([one.get(BOOKING)])  # BAD 84 gets side by side
+    parallel_query([one.get(BOOKING)])  # BAD 84 gets in parallel
     query.select(Project.name)  # BAD 85 selects an attribute of another entity
     query.select("status")  # BAD 86 selects by a name in quotes
     query.page("20")  # BAD 87 a page size in quotes
@@ -174,22 +174,22 @@ def operations() -> None:
 
 async def results(stores: Stores, row: Row[Booking]) -> None:
     found = await stores.run(booking(EMPLOYEE, BOOKING))
-    found.status  # BAD 93 the result of a get used without a look at None
+    found.status  # BAD 93 the result of a get used without a None check
     page = await stores.run(active_bookings(EMPLOYEE))
     page[0].statsu  # BAD 94 misspelt attribute of a result
-    page.status  # BAD 95 a page is no entity
-    await stores.run("x")  # BAD 96 run of what is no operation
-    await stores.run(booking)  # BAD 97 run of a pattern that was not called
+    page.status  # BAD 95 a page is not an entity
+    await stores.run("x")  # BAD 96 run of a non-operation
+    await stores.run(booking)  # BAD 97 run of an uncalled pattern
     await stores.run(a_booking)  # BAD 98 run of a function
     await stores.run(b)  # BAD 99 run of an entity
     await stores.transact(one.get(BOOKING))  # BAD 100 transact of a get
     await stores.all(one.get(BOOKING))  # BAD 101 all pages of a get
     await stores.all(query.count())  # BAD 102 all pages of a count
-    row[Project.name]  # BAD 103 a row asked for another entity's attribute
-    row["status"]  # BAD 104 a row asked by a name in quotes
-    count: int = await stores.run(query.count())  # BAD 105 a Count is no int
-    price: float = row[Booking.price]  # BAD 106 a Decimal is no float
-    number: str = row[Booking.confirmation_number]  # BAD 107 what may be absent, as if it were there
+    row[Project.name]  # BAD 103 a row indexed by another entity's attribute
+    row["status"]  # BAD 104 a row indexed by a name in quotes
+    count: int = await stores.run(query.count())  # BAD 105 a Count is not an int
+    price: float = row[Booking.price]  # BAD 106 a Decimal is not a float
+    number: str = row[Booking.confirmation_number]  # BAD 107 an optional attribute used as required
 
 
 class Bad(Entity, table=pm):
@@ -204,11 +204,11 @@ class Bad(Entity, table=pm):
     by_text = IndexKey(gsi1, id, "X", only=id == "x")  # BAD 114 a comparison where one_of is wanted
     by_day = IndexKey(gsi1, id.transform(day), "X")  # BAD 115 a function of another type
     by_width = IndexKey(gsi1, id.zero_pad(3), "X")  # BAD 116 a text padded with zeros
-    lives = Lifetime(id, timedelta(days=1))  # BAD 117 a lifetime from what is no time
+    lives = Lifetime(id, timedelta(days=1))  # BAD 117 a lifetime from a non-time attribute
     ends = Lifetime(moment, 90)  # BAD 118 a lifetime that is a plain number
 
 
-@pattern("X1", "Not an operation", rate=rate)  # BAD 119 a pattern that returns no operation
+@pattern("X1", "Not an operation", rate=rate)  # BAD 119 a pattern that does not return an operation
 def not_an_operation(x: int) -> int:
     return x
 
@@ -218,7 +218,7 @@ def rate_in_words(x: Ulid) -> Get[Booking]:
     return one.get(x)
 
 
-@pattern("X3", "A wrong example", rate=rate, example=7)  # BAD 121 an example that is no arguments
+@pattern("X3", "A wrong example", rate=rate, example=7)  # BAD 121 an example that is not arguments
 def wrong_example(x: Ulid) -> Get[Booking]:
     return one.get(x)
 
@@ -237,13 +237,13 @@ def wrong_entity() -> Query[Project]:
 
 
 Table("T")  # BAD 125 a table without a key
-Table("T", partition="id", partition_type="TEXT")  # BAD 126 a key of a type that is not there
-Table("T", partition="id", stream="new")  # BAD 127 a view of a stream that is not there
+Table("T", partition="id", partition_type="TEXT")  # BAD 126 a key of an unknown type
+Table("T", partition="id", stream="new")  # BAD 127 an unknown stream view
 bookings.global_index("by-x")  # BAD 128 an index without a key
 bookings.global_index("by-x", "x", projection="ALL")  # BAD 129 a projection in quotes
-Component("api", reads=(a_booking,))  # BAD 130 a function that is no pattern
+Component("api", reads=(a_booking,))  # BAD 130 a function that is not a pattern
 Component("api", reads=("B1",))  # BAD 131 a pattern by its id
 System("s", "p", [Booking], [])  # BAD 132 an entity where a table is wanted
 Volume("many")  # BAD 133 a volume in words
-create_booking(b).build_item().status  # BAD 134 an item is no entity
-Decimal(b.price) + 1.5  # BAD 135 a float added to what an attribute holds
+create_booking(b).build_item().status  # BAD 134 an item is not an entity
+Decimal(b.price) + 1.5  # BAD 135 a float added to an attribute's value

@@ -1,6 +1,6 @@
-"""Declarations as a system has them, and the type of everything that can be built from them.
+"""Valid declarations of a system, and the type of everything that can be built from them.
 
-It passes the strict check, and it can be imported: what is declared here is what `bad.py` misuses.
+The file passes the strict type check and can be imported; `bad.py` misuses its declarations.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ open_bookings = bookings.global_index("open-bookings", "openStatus", "openSince"
 
 
 class Booking(Entity, table=bookings):
-    """Plain keys; an index that only some items are in; a lifetime; a version."""
+    """Entity with plain keys, a sparse index, a lifetime and a version."""
 
     employee_id: Attr[EmployeeId] = attr()
     booking_id: Attr[Ulid] = attr()
@@ -118,7 +118,7 @@ def day(moment: datetime) -> date:
 
 
 class Project(Entity, table=pm):
-    """A key of constants and one attribute, one of a constant alone."""
+    """Entity whose key has a constant and one attribute, and another key of a constant alone."""
 
     id: Attr[ProjectId] = attr()
     name: Attr[str] = attr()
@@ -129,7 +129,9 @@ class Project(Entity, table=pm):
 
 
 class Event(Entity, table=pm):
-    """Composite templates, an attribute seen through a function, an optional one that makes its index sparse."""
+    """Entity with composite key templates, a transformed attribute, and an optional one that makes its index
+    sparse.
+    """
 
     project_id: Attr[ProjectId] = attr()
     created_at: Attr[datetime] = attr()
@@ -147,7 +149,7 @@ class Event(Entity, table=pm):
 
 
 class Setting(Entity, table=pm):
-    """Constants alone in the partition key, and one attribute in the sort key."""
+    """Entity with a constant partition key, and one attribute in the sort key."""
 
     name: Attr[str] = attr()
     text: Attr[str] = attr(default="")

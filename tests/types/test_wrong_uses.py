@@ -1,6 +1,7 @@
-"""The strict check refuses every wrong use that is kept in `bad.py`, and finds nothing wrong in `good.py`.
+"""Strict type check: rejects every wrong use in `bad.py`, and accepts all of `good.py`.
 
-One run of the checker for both. The few wrong uses that no checker can see are below: each raises when it runs.
+One run of the checker covers both. The tests below cover the wrong uses that no checker can see: each raises
+when it runs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WRONG_USES_MIN = 60
 
 @pytest.fixture(scope="module")
 def complaints() -> dict[Path, dict[int, str]]:
-    """What the checker says, by file and line."""
+    """Return the checker's errors, by file and line."""
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty", GOOD, BAD],
         cwd=ROOT,
@@ -44,19 +45,19 @@ def complaints() -> dict[Path, dict[int, str]]:
     return found
 
 
-def test_a_kept_set_of_wrong_uses_is_large_enough_to_mean_something() -> None:
+def test_set_of_wrong_uses_is_large_enough() -> None:
     assert len(MARKED) >= WRONG_USES_MIN
 
 
-def test_the_checker_finds_nothing_wrong_in_the_good_uses(complaints: dict[Path, dict[int, str]]) -> None:
+def test_checker_accepts_the_good_uses(complaints: dict[Path, dict[int, str]]) -> None:
     assert complaints.get(GOOD, {}) == {}
 
 
-def test_the_checker_refuses_every_wrong_use(complaints: dict[Path, dict[int, str]]) -> None:
+def test_checker_rejects_every_wrong_use(complaints: dict[Path, dict[int, str]]) -> None:
     assert [why for line, why in MARKED.items() if line not in complaints[BAD]] == []
 
 
-def test_the_checker_refuses_no_line_that_is_not_marked(complaints: dict[Path, dict[int, str]]) -> None:
+def test_checker_rejects_no_unmarked_line(complaints: dict[Path, dict[int, str]]) -> None:
     assert {line: text for line, text in complaints[BAD].items() if line not in MARKED} == {}
 
 
@@ -118,9 +119,9 @@ UNSEEN: list[tuple[Callable[[], object], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("use", "error", "told"), UNSEEN, ids=[use.__name__[1:] for use, _, _ in UNSEEN])
-def test_what_no_checker_can_see_raises_when_it_runs(
-    use: Callable[[], object], error: type[Exception], told: str
+@pytest.mark.parametrize(("use", "error", "expected"), UNSEEN, ids=[use.__name__[1:] for use, _, _ in UNSEEN])
+def test_unchecked_wrong_use_raises_when_it_runs(
+    use: Callable[[], object], error: type[Exception], expected: str
 ) -> None:
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=expected):
         use()

@@ -188,7 +188,10 @@ def _to_error(error: Exception, operation: str, model_id: str) -> HoldfastError:
 def _to_service_error(error: Any, code: str, model_id: str) -> HoldfastError:
     response = error.response
     metadata = response.get("ResponseMetadata", {})
-    said = f"{code}: {strip_invisible(str(response['Error'].get('Message', '')))[:TEXT_CHARS_MAX] or 'no reason given'}"
+    said = (
+        f"{code}: "
+        f"{strip_invisible(str(response['Error'].get('Message', '')))[:TEXT_CHARS_MAX] or 'no reason given'}"
+    )
     if code in ACCESS_CODES:
         return SettingsError(
             f"Bedrock refused access to {model_id} ({said}). Check the credentials and that the account "

@@ -49,9 +49,9 @@ except ModuleNotFoundError as missing:
 
 from holdfast.core.errors import HoldfastError
 from holdfast.operations.tables import Operation
-from holdfast.wire.app import answer_headers, new_request_id
-from holdfast.wire.arns import HERE, Place
-from holdfast.wire.dispatch import decode, encode, error_body
+from holdfast.wire.app import build_response_headers, create_request_id
+from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
+from holdfast.wire.dispatch import decode, encode, encode_error
 
 __all__ = ["BlockingTables", "InProcess", "in_process"]
 
@@ -235,7 +235,9 @@ class _Body:
 
 def _respond(tables: BlockingTables, request: Any) -> AWSResponse:
     status, body = _run(tables, request)
-    headers = {name.decode(): value.decode() for name, value in answer_headers(body, new_request_id())}
+    headers = {
+        name.decode(): value.decode() for name, value in build_response_headers(body, create_request_id())
+    }
     headers["content-type"] = "application/x-amz-json-1.0"
     return AWSResponse(request.url, status, headers, _Body(body))
 
@@ -250,17 +252,17 @@ def _run(tables: BlockingTables, request: Any) -> tuple[int, bytes]:
             codec, operation, result, _parse_signing_scope(_to_str(request.headers.get("Authorization", "")))
         )
     except HoldfastError as error:
-        return error_body(error)
+        return encode_error(error)
 
 
-def _parse_signing_scope(authorization: str) -> Place:
+def _parse_signing_scope(authorization: str) -> AwsLocation:
     scope = _SCOPE.search(authorization)
-    return _build_scope(scope[1]) if scope else HERE
+    return _build_scope(scope[1]) if scope else DEFAULT_LOCATION
 
 
 @functools.lru_cache(maxsize=64)
-def _build_scope(region: str) -> Place:
-    return Place(region)
+def _build_scope(region: str) -> AwsLocation:
+    return AwsLocation(region)
 
 
 def _to_str(value: str | bytes) -> str:

@@ -65,7 +65,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# To add a command, write its module, register it here and describe it in docs/commands.md.
+# To add a command, write its module, register it here and describe it in docs/reference/commands.md.
 app.command("backup")(backup.backup)
 app.command("bench")(bench.bench)
 app.command("check")(check.check)
@@ -116,6 +116,7 @@ def _format_error(error: HoldfastError) -> str:
 
 
 def _print_version(requested: bool) -> None:
+    """Print the version and end the command if the option was given."""
     if requested:
         typer.echo(f"holdfast {__version__}")
         raise typer.Exit

@@ -70,7 +70,7 @@ MISSPELLING_RATIO_MIN = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One field per setting; `docs/settings.md` describes each."""
+    """One field per setting; `docs/reference/settings.md` describes each."""
 
     tables: str = DEFAULT_TABLES
     queues: str = DEFAULT_QUEUES

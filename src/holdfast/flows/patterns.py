@@ -30,7 +30,7 @@ from holdfast.model import (
     get_declaration,
 )
 from holdfast.model.patterns import Example
-from holdfast.operations.queues import Incoming
+from holdfast.operations.queues import IncomingMessage
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 P = ParamSpec("P")
@@ -64,7 +64,7 @@ class FlowPatterns(Generic[I]):
         self._rare = Rate(rate.per, rate.times * RECORD_SHARE)
         self._example, self._to, self._shards, self._move_id = example, to, shards, move_id
         self._received = ReceivedMessage(
-            queue.name, StepMessage, Incoming(id="m", receipt="r", body="{}", sent_at=0, receives=1)
+            queue.name, StepMessage, IncomingMessage(id="m", receipt="r", body="{}", sent_at=0, receives=1)
         )
         self.item, self.move = self._build_item(), self._build_move()
         self.execution, self.begin, self.enter, self.leave = (

@@ -1,6 +1,4 @@
-"""Guarantees: reusable promises built on access patterns. Each has its own package; systems import them from
-here.
-"""
+"""Guarantees: reusable promises built on access patterns, one package each; systems import them from here."""
 
 from __future__ import annotations
 

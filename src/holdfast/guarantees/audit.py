@@ -1,5 +1,4 @@
-"""Audit: an append-only history. Entries are created and never changed, ordered per subject, redacted, with a
-lifetime.
+"""Audit: an append-only history. Entries are redacted, ordered per subject, and expire after a lifetime.
 
     class ActionAudit(AuditEntry, table=action_audit):
         conversation_id: Attr[str] = attr()
@@ -86,10 +85,12 @@ class AuditEntry(Entity):
 
     @property
     def at(self) -> datetime:
+        """The time of the entry, parsed from its place."""
         return datetime.fromisoformat(self.place.partition(SEPARATOR)[0])
 
     @property
     def entry_id(self) -> str:
+        """The id of the entry, parsed from its place."""
         return self.place.partition(SEPARATOR)[2]
 
     @property
@@ -152,10 +153,13 @@ class Audit(Generic[A]):
         id: str | None = None,
         **attributes: Any,
     ) -> Put[A]:
-        """Return the write of a new entry. With `at` and `id` given, a second write of the same entry is
-        refused.
+        """Return the write of a new entry, with its payload and the reason of its result redacted. Writes
+        nothing.
 
-        `expires_at` may be given too, if an environment keeps entries for another time than the declared one.
+        `at` and `id` default to the current time and a new ULID; with both given, a second write of the same
+        entry is refused. `attributes` are those of the entity, including the subject; `expires_at` may be
+        given too, if an environment keeps entries for another time than the declared one. Raises
+        `InvalidRequest` for a payload that is not JSON or too large, and for invalid attributes.
         """
         if attributes.get("result") is not None:
             attributes["result"] = _redact_result(attributes["result"], self._redact)
@@ -173,6 +177,9 @@ class Audit(Generic[A]):
         id: str | None,
         attributes: Mapping[str, Any],
     ) -> A:
+        """Return an entry with a payload that is already redacted JSON; raise `InvalidRequest` for invalid
+        attributes.
+        """
         at, id = self._entry_clock.next(clock, at, id)
         values = {"correlation": get_correlation_id()} | dict(attributes)
         values |= {
@@ -186,6 +193,9 @@ class Audit(Generic[A]):
             raise InvalidRequest(f"Invalid {self.entity.__name__}: {format_error(error)}.") from error
 
     def _encode_payload(self, payload: Mapping[str, Any]) -> str:
+        """Return the redacted payload as JSON; raise `InvalidRequest` if it is not JSON or above
+        `max_payload_bytes`.
+        """
         try:
             redacted = self._redact_value(_number_masked_names(payload, self._redact))
             text = json.dumps(redacted, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -206,6 +216,8 @@ class Audit(Generic[A]):
         return self._redactor.redact(text) if isinstance(self._redactor, Redactor) else self._redactor(text)
 
     def _redact_value(self, value: Any) -> Any:
+        """Redact every text in the value, at any depth; a `Redactor` also masks values by their field names.
+        """
         if isinstance(self._redactor, Redactor):
             return self._redactor.redact_value(value)
         return _redact_texts(value, self._redactor)
@@ -213,6 +225,7 @@ class Audit(Generic[A]):
     # --- the patterns ---------------------------------------------------------------------------------------
 
     def _build_append(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[[A], Put[A]]:
+        """Build the pattern `id` that creates an entry."""
         entity = self.entity
 
         def append(entry: A) -> Put[A]:
@@ -229,6 +242,7 @@ class Audit(Generic[A]):
         )
 
     def _build_history(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[..., Query[A]]:
+        """Build the pattern `id` that reads the entries of a subject page by page, oldest first."""
         def history(subject: str, limit: int = PAGE_ENTRIES, after: str | None = None) -> Query[A]:
             return self._get_partition(subject).query().page(limit, after)
 
@@ -237,6 +251,9 @@ class Audit(Generic[A]):
         return build_pattern(history, id, name, purpose, rate=rate, example=(example[self._subject],))
 
     def _build_between(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[..., Query[A]]:
+        """Build the pattern `id` that reads the entries of a subject between two times, both included, oldest
+        first.
+        """
         def between(
             subject: str,
             since: datetime,
@@ -256,12 +273,13 @@ class Audit(Generic[A]):
         return build_pattern(between, id, name, purpose, rate=rate, example=arguments)
 
     def _get_partition(self, subject: str) -> Partition[A, Any]:
+        """Return the partition with the entries of the subject, to query."""
         declaration = get_declaration(self.entity)
         return BoundKey[A, Any, Any](declaration, declaration.primary)(subject)
 
 
 class _EntryClock:
-    """Times and ids of entries: at equal times, and if a clock is set back, the ids still grow."""
+    """Times and ids of new entries: at equal times, and if the clock is set back, the ids still grow."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -269,17 +287,24 @@ class _EntryClock:
         self._ulids = UlidGenerator(self)
 
     def now(self) -> float:
+        """Return the time of the last call of `next`: the clock of the ULID generator."""
         return self._now
 
     def next(self, clock: Clock, at: datetime | None, id: str | None) -> tuple[datetime, str]:
-        """Return the time and the id of a new entry."""
+        """Return the time and the id of a new entry: the given ones, otherwise the clock's time and a new
+        ULID.
+        """
         with self._lock:
             self._now = clock.now()
             return at or utc_now(self), id or self._ulids.new()
 
 
 def _get_subject(entity: type[AuditEntry]) -> str:
-    """Return the attribute of the partition key; raise if the declaration cannot keep the promise."""
+    """Return the name of the one attribute in the partition key.
+
+    Raise `DeclarationError` if the key is not (subject, `place`) or the table does not expire by
+    `expires_at`.
+    """
     declaration = get_declaration(entity)
     partition, sort = declaration.primary.partition, declaration.primary.sort
     if len(partition.slots) != 1 or sort is None or [each.attribute.name for each in sort.slots] != ["place"]:
@@ -298,12 +323,16 @@ def _get_subject(entity: type[AuditEntry]) -> str:
 
 
 def _redact_result(result: AuditResult | Mapping[str, Any], redact: RedactFunction) -> AuditResult:
+    """Validate the result and return it with its reason redacted."""
     given = AuditResult.model_validate(result)
     return given if given.reason is None else given.model_copy(update={"reason": redact(given.reason)})
 
 
 def _number_masked_names(value: Any, redact: RedactFunction) -> Any:
-    """Number the field names that would be masked alike, so that none replaces another."""
+    """Return the payload with a number, as in `[email] (2)`, on field names that would be masked alike.
+
+    Otherwise one masked field would replace another. All other names and all values stay as they are.
+    """
     if isinstance(value, list | tuple):
         return [_number_masked_names(inner, redact) for inner in value]
     if not isinstance(value, Mapping):
@@ -335,4 +364,5 @@ def _to_snake_case(entity: type[Entity]) -> str:
 
 
 def _to_words(attribute: str) -> str:
+    """Return the attribute's name as words, without a final `_id`."""
     return attribute.removesuffix("_id").replace("_", " ")

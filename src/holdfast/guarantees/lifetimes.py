@@ -1,4 +1,4 @@
-"""Retention of the records that a guarantee writes, declared on their entities for the retention report.
+"""`declare_retention`: declares, for the retention report, how long a guarantee keeps the records of an entity.
 
 The guarantee itself writes the end of such a record, not a `Lifetime`. `__kept_s__` is the longest time that
 a record is kept after its last change, or None if that depends on events; `__kept_why__` gives the reason,

@@ -32,10 +32,10 @@ class Paging(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: int = Field(default=LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="The most items in one answer.")
+    limit: int = Field(default=LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="The maximum number of items.")
     cursor: Annotated[str, Field(max_length=CURSOR_CHARACTERS_MAX)] | None = Field(
         default=None,
-        description="The cursor of the answer before, for what follows it; left out for the first.",
+        description="The `cursor` of the previous result, for the next page. Omit it for the first page.",
     )
 
 

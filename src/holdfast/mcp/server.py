@@ -69,7 +69,7 @@ def _build_instructions(stores: Sequence[Stores]) -> str:
         "`items`, with stored attribute names (null for a key of a batch without an item); `count`; "
         "`counts` per query, if several run at once; `cursor`, to pass in the next call for the next "
         "page, until it is null; and `units`, the cost. A tool without an output schema combines "
-        "several of these and answers in its own shape, or under `result`. Write times with their "
+        "several of these and returns its own fields, or `result`. Write times with their "
         "zone, as 2026-11-15T00:00:00Z."
     )
 

@@ -136,8 +136,7 @@ def _describe_pattern(pattern: Pattern[..., Any], example: Operation[Any]) -> st
     ]
     if isinstance(example, PagedRead):
         sentences.append(
-            "Returns pages: while `cursor` is not null there is more, even after a page with few items or "
-            "none."
+            "Returns pages: while `cursor` is not null there are more items, even if a page has few or none."
         )
     return " ".join(sentences)
 
@@ -201,7 +200,7 @@ def _is_idempotent(operation: Operation[Any]) -> bool:
     return False
 
 
-def _is_cumulative(action: nodes.Action) -> bool:
+def _is_cumulative(action: nodes.UpdateAction) -> bool:
     """Return whether the action computes from the current value, and so changes more each time. A set keeps
     each element once.
     """

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ValidationError
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.operations import EngineOperation
 from holdfast.operations import cache as requests
-from holdfast.operations.cache import Counted
+from holdfast.operations.cache import IncrementResult
 
 V = TypeVar("V", bound=BaseModel)
 V_co = TypeVar("V_co", bound=BaseModel, covariant=True)
@@ -353,7 +353,7 @@ class DeleteCached(CacheOperation[bool], Generic[V]):
 
 
 @dataclass(frozen=True)
-class CountInWindow(CacheOperation[Counted]):
+class CountInWindow(CacheOperation[IncrementResult]):
     writes: ClassVar[bool] = True
 
     declaration: WindowCounter
@@ -372,7 +372,7 @@ class CountInWindow(CacheOperation[Counted]):
             pattern=self.pattern,
         )
 
-    def decode_result(self, result: Counted) -> Counted:
+    def decode_result(self, result: IncrementResult) -> IncrementResult:
         return result
 
 

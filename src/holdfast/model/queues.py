@@ -129,7 +129,7 @@ class Queue(Generic[M]):
         """
         return ChangeVisibility(self, tuple(each.receipt for each in received), seconds)
 
-    def build_outgoing(self, message: M, delay_s: int | None = None) -> requests.Outgoing:
+    def build_outgoing(self, message: M, delay_s: int | None = None) -> requests.OutgoingMessage:
         """Return a message in the form that engines send, with its group, deduplication id and correlation
         id.
         """
@@ -139,7 +139,7 @@ class Queue(Generic[M]):
                 f"{type(message).__name__}."
             )
         correlation = get_correlation_id()
-        return requests.Outgoing(
+        return requests.OutgoingMessage(
             body=message.model_dump_json(by_alias=True, exclude_none=True),
             group=self.group(message) if self.group else None,
             deduplication=self.deduplication(message) if self.deduplication else None,
@@ -154,7 +154,7 @@ class ReceivedMessage(Generic[M_co]):
 
     queue: str
     message_type: type[M_co]
-    incoming: requests.Incoming
+    incoming: requests.IncomingMessage
 
     @cached_property
     def message(self) -> M_co:
@@ -213,7 +213,7 @@ class QueueOperation(EngineOperation[R_co], Generic[M, R_co]):
 
 
 @dataclass(frozen=True)
-class Send(QueueOperation[M, requests.Sent], Generic[M]):
+class Send(QueueOperation[M, requests.SentMessage], Generic[M]):
     writes: ClassVar[bool] = True
 
     message: M
@@ -228,12 +228,12 @@ class Send(QueueOperation[M, requests.Sent], Generic[M]):
             pattern=self.pattern,
         )
 
-    def decode_result(self, result: tuple[requests.Sent, ...]) -> requests.Sent:
+    def decode_result(self, result: tuple[requests.SentMessage, ...]) -> requests.SentMessage:
         return result[0]
 
 
 @dataclass(frozen=True)
-class SendBatch(QueueOperation[M, "tuple[requests.Sent, ...]"], Generic[M]):
+class SendBatch(QueueOperation[M, "tuple[requests.SentMessage, ...]"], Generic[M]):
     writes: ClassVar[bool] = True
 
     messages: tuple[M, ...]
@@ -247,7 +247,7 @@ class SendBatch(QueueOperation[M, "tuple[requests.Sent, ...]"], Generic[M]):
             pattern=self.pattern,
         )
 
-    def decode_result(self, result: tuple[requests.Sent, ...]) -> tuple[requests.Sent, ...]:
+    def decode_result(self, result: tuple[requests.SentMessage, ...]) -> tuple[requests.SentMessage, ...]:
         return result
 
 
@@ -272,7 +272,7 @@ class Receive(QueueOperation[M, "tuple[ReceivedMessage[M], ...]"], Generic[M]):
             pattern=self.pattern,
         )
 
-    def decode_result(self, result: tuple[requests.Incoming, ...]) -> tuple[ReceivedMessage[M], ...]:
+    def decode_result(self, result: tuple[requests.IncomingMessage, ...]) -> tuple[ReceivedMessage[M], ...]:
         return tuple(ReceivedMessage(self.queue.name, self.queue.message_type, each) for each in result)
 
 

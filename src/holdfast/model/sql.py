@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.core.errors import DeclarationError, InvalidRequest, ItemUnreadable
 from holdfast.model.operations import EngineOperation
-from holdfast.operations.sql import Answer, Statement
+from holdfast.operations.sql import Statement, StatementResult
 
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T", bound="SqlRow")
@@ -187,13 +187,13 @@ class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
 
 @dataclass(frozen=True)
 class SqlRows(SqlRead[T, "tuple[T, ...]"], Generic[T]):
-    def decode_result(self, result: Answer) -> tuple[T, ...]:
+    def decode_result(self, result: StatementResult) -> tuple[T, ...]:
         return _decode_rows(self, self.row, result)
 
 
 @dataclass(frozen=True)
 class SqlOne(SqlRead[T, "T | None"], Generic[T]):
-    def decode_result(self, result: Answer) -> T | None:
+    def decode_result(self, result: StatementResult) -> T | None:
         rows = _decode_rows(self, self.row, result)
         if len(rows) > 1:
             raise DeclarationError(
@@ -236,7 +236,7 @@ class SqlWrite(SqlOperation[R_co]):
 class SqlChange(SqlWrite[int]):
     """A write that returns the number of rows changed."""
 
-    def decode_result(self, result: Answer) -> int:
+    def decode_result(self, result: StatementResult) -> int:
         return result.count
 
 
@@ -244,7 +244,7 @@ class SqlChange(SqlWrite[int]):
 class SqlReturning(SqlWrite["tuple[T, ...]"], Generic[T]):
     row: type[T]
 
-    def decode_result(self, result: Answer) -> tuple[T, ...]:
+    def decode_result(self, result: StatementResult) -> tuple[T, ...]:
         return _decode_rows(self, self.row, result)
 
 
@@ -334,7 +334,7 @@ def _quote_name(name: str) -> str:
     )
 
 
-def _decode_rows(operation: SqlOperation[Any], row: type[T], result: Answer) -> tuple[T, ...]:
+def _decode_rows(operation: SqlOperation[Any], row: type[T], result: StatementResult) -> tuple[T, ...]:
     try:
         return tuple(row.model_validate(each) for each in result.rows)
     except ValidationError as error:

@@ -1,8 +1,8 @@
 """DynamoDB's numbers: 38 significant digits, stored and ordered exactly.
 
 A canonical number is an `int` if whole and otherwise a `Decimal` without trailing zeros. `parse` and
-`canonical` return canonical numbers and raise DynamoDB's errors for invalid ones. `text` is the form on the
-wire; `sortable` is the form in an index: bytes whose order is the order of the numbers.
+`canonicalize` return canonical numbers and raise DynamoDB's errors for invalid ones. `to_text` formats a
+number for the wire; `encode_sortable` encodes it for an index: bytes whose order is the order of the numbers.
 """
 
 from __future__ import annotations
@@ -22,64 +22,72 @@ UNDERFLOW: Final = (
 TOO_PRECISE: Final = "Attempting to store more than 38 significant digits in a Number"
 NOT_A_NUMBER: Final = "The parameter cannot be converted to a numeric value"
 
-_FORM: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)
+_NUMBER_PATTERN: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)
 _SAFE_INT: Final = 10**NUMBER_DIGITS_MAX
-_MANTISSA_CHARS_MAX: Final = 1000
-_POWERS: Final = 1 << 63
-_POWER_DIGITS_MAX: Final = 19
-_DECIMAL_POWER_MAX: Final = 999_999
+_MAX_MANTISSA_CHARS: Final = 1000
+_EXPONENT_BOUND: Final = 1 << 63
+_MAX_EXPONENT_DIGITS: Final = 19
+_MAX_DECIMAL_EXPONENT: Final = 999_999
 # Wide enough that the sum of the largest and the smallest number is exact before it is checked.
-EXACT: Final = Context(prec=300, Emin=-999999, Emax=999999)
+EXACT_CONTEXT: Final = Context(prec=300, Emin=-999999, Emax=999999)
 # Pairs of digits, inverted: 00 becomes 0xfe, because 0xff terminates a negative number.
-_INVERTED: Final = bytes((254 - byte) % 256 for byte in range(256))
+_INVERTED_PAIRS: Final = bytes((254 - byte) % 256 for byte in range(256))
 
 
 def parse(text: str) -> int | Decimal:
-    """Parse a text into a canonical number."""
+    """Parse a text into a canonical number. Raise `InvalidRequest` with DynamoDB's text if it is not one it
+    can store.
+    """
     if len(text) <= NUMBER_DIGITS_MAX and text.isascii() and text.isdigit():
         return int(text)
     if not text:
         raise InvalidRequest(NOT_A_NUMBER)
-    match = _FORM.fullmatch(text)
+    match = _NUMBER_PATTERN.fullmatch(text)
     if match is None:
         raise InvalidRequest(f"{NOT_A_NUMBER}: {text}")
     sign, mantissa, exponent = match.groups()
-    power = _power(exponent or "0")
+    power = _parse_exponent(exponent or "0")
     if power is None:
         raise InvalidRequest(f"{NOT_A_NUMBER}: {text}")
-    return canonical(_decimal(sign, mantissa, power))
+    return canonicalize(_build_decimal(sign, mantissa, power))
 
 
-def _power(exponent: str) -> int | None:
+def _parse_exponent(exponent: str) -> int | None:
     """Return the exponent if DynamoDB can read it (a 64-bit integer), else None."""
     digits = exponent.lstrip("+-0") or "0"
-    if len(digits) > _POWER_DIGITS_MAX:
+    if len(digits) > _MAX_EXPONENT_DIGITS:
         return None
     power = -int(digits) if exponent.startswith("-") else int(digits)
-    return power if -_POWERS <= power < _POWERS else None
+    return power if -_EXPONENT_BOUND <= power < _EXPONENT_BOUND else None
 
 
-def _decimal(sign: str, mantissa: str, power: int) -> Decimal:
-    """Build a Decimal with bounded work for any input: an exponent of many digits never reaches `Decimal`."""
+def _build_decimal(sign: str, mantissa: str, power: int) -> Decimal:
+    """Build a Decimal with bounded work for any input: an exponent of many digits never reaches `Decimal`.
+
+    Raise `InvalidRequest` for an exponent far outside DynamoDB's range.
+    """
     if not mantissa.strip("0."):
         return Decimal(0)
-    if abs(power) > _DECIMAL_POWER_MAX:
+    if abs(power) > _MAX_DECIMAL_EXPONENT:
         raise InvalidRequest(UNDERFLOW if power < 0 else OVERFLOW)
-    if len(mantissa) > _MANTISSA_CHARS_MAX:
-        mantissa, power = _shortened(mantissa, power)
+    if len(mantissa) > _MAX_MANTISSA_CHARS:
+        mantissa, power = _shorten_mantissa(mantissa, power)
     return Decimal(f"{sign}{mantissa}e{power}")
 
 
-def _shortened(mantissa: str, power: int) -> tuple[str, int]:
+def _shorten_mantissa(mantissa: str, power: int) -> tuple[str, int]:
+    """Return the mantissa as at most 1000 significant digits without a point, and the exponent that goes with
+    it.
+    """
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    kept = digits.rstrip("0")
-    power += len(digits) - len(fraction) - min(len(kept), _MANTISSA_CHARS_MAX)
-    return kept[:_MANTISSA_CHARS_MAX], power
+    significant = digits.rstrip("0")
+    power += len(digits) - len(fraction) - min(len(significant), _MAX_MANTISSA_CHARS)
+    return significant[:_MAX_MANTISSA_CHARS], power
 
 
-def canonical(number: int | Decimal) -> int | Decimal:
-    """Return the number in canonical form. Raise if DynamoDB could not store it."""
+def canonicalize(number: int | Decimal) -> int | Decimal:
+    """Return the number in canonical form. Raise `InvalidRequest` if DynamoDB could not store it."""
     if type(number) is int and -_SAFE_INT < number < _SAFE_INT:
         return number
     exact = Decimal(number)
@@ -89,7 +97,7 @@ def canonical(number: int | Decimal) -> int | Decimal:
         return 0
     _, digits, exponent = exact.as_tuple()
     assert isinstance(exponent, int)  # finite
-    trailing = _trailing_zeros(digits)
+    trailing = _count_trailing_zeros(digits)
     magnitude = exact.adjusted()
     if magnitude > NUMBER_EXPONENT_MAX:
         raise InvalidRequest(OVERFLOW)
@@ -97,10 +105,10 @@ def canonical(number: int | Decimal) -> int | Decimal:
         raise InvalidRequest(UNDERFLOW)
     if len(digits) - trailing > NUMBER_DIGITS_MAX:
         raise InvalidRequest(TOO_PRECISE)
-    return int(exact) if exponent + trailing >= 0 else exact.normalize(EXACT)
+    return int(exact) if exponent + trailing >= 0 else exact.normalize(EXACT_CONTEXT)
 
 
-def _trailing_zeros(digits: tuple[int, ...]) -> int:
+def _count_trailing_zeros(digits: tuple[int, ...]) -> int:
     count = 0
     for digit in reversed(digits):
         if digit:
@@ -109,13 +117,15 @@ def _trailing_zeros(digits: tuple[int, ...]) -> int:
     return count
 
 
-def text(number: int | Decimal) -> str:
+def to_text(number: int | Decimal) -> str:
     """Format the number as DynamoDB does: plain notation, no trailing zeros."""
     return str(number) if type(number) is int else format(number, "f")
 
 
 def significant_digits(number: int | Decimal) -> tuple[str, int]:
-    """Return the significant digits and the power of ten of the first of them: 1200 is ("12", 3)."""
+    """Return the significant digits of a canonical number and the power of ten of the first: 1200 is ("12",
+    3).
+    """
     if type(number) is int:
         digits = str(abs(number))
         return digits.rstrip("0"), len(digits) - 1
@@ -128,7 +138,7 @@ def size(number: int | Decimal) -> int:
     """Return the bytes that a number takes in an item: one, plus one per two digits aligned to even powers of
     ten, plus one if it is negative.
     """
-    number = canonical(number)
+    number = canonicalize(number)
     if not number:
         return 1
     digits, power = significant_digits(number)
@@ -137,13 +147,13 @@ def size(number: int | Decimal) -> int:
     return 1 + (count + 1) // 2 + unaligned + (number < 0)
 
 
-def sortable(number: int | Decimal) -> bytes:
+def encode_sortable(number: int | Decimal) -> bytes:
     """Encode a number as bytes in numeric order: sign, power of ten, then two digits per byte.
 
     A negative number is the complement of its positive, terminated by a byte above any digit pair. So when
     one negative number's digits are a prefix of another's, the longer sorts first.
     """
-    number = canonical(number)
+    number = canonicalize(number)
     if not number:
         return b"\x80"
     digits, power = significant_digits(number)
@@ -152,4 +162,4 @@ def sortable(number: int | Decimal) -> bytes:
     pairs, biased = bytes.fromhex(digits), power - NUMBER_EXPONENT_MIN
     if number > 0:
         return bytes((0x81, biased)) + pairs
-    return bytes((0x7F, 255 - biased)) + pairs.translate(_INVERTED) + b"\xff"
+    return bytes((0x7F, 255 - biased)) + pairs.translate(_INVERTED_PAIRS) + b"\xff"

@@ -8,7 +8,7 @@
 
 Numbers are canonical (see `numbers.py`): a whole number is an `int`, any other a normalised `Decimal`, so
 equality and hashing are Python's own. A float never appears. A set is never empty, so any element shows its
-type. `bool` is a subclass of `int` in Python but a separate type here: check `type_of`, never `==` alone.
+type. `bool` is a subclass of `int` in Python but a separate type here: compare by `are_equal`, not `==`.
 
 All code from the wire's decoder to storage uses these values; type tags exist only at the edges.
 """
@@ -47,8 +47,11 @@ _CONTAINERS: Final = frozenset({list, dict})
 _SET_TAGS: Final[dict[type, TypeTag]] = {str: "SS", int: "NS", Decimal: "NS", bytes: "BS"}
 
 
-def type_of(value: Value) -> TypeTag:
-    """Return DynamoDB's name for the type of a value."""
+def get_type_tag(value: Value) -> TypeTag:
+    """Return DynamoDB's name for the type of a value.
+
+    Raise `InvalidRequest` for an unsupported Python type and for a set that is empty or of several types.
+    """
     tag = _TAGS.get(type(value))
     if tag is not None:
         return tag
@@ -56,11 +59,12 @@ def type_of(value: Value) -> TypeTag:
         tags = {_SET_TAGS.get(type(element)) for element in value}
         if len(tags) == 1 and (tag := tags.pop()) is not None:
             return tag
-    raise InvalidRequest(_unsupported(value))
+    raise InvalidRequest(_format_unsupported_type(value))
 
 
 def item_size(item: Mapping[str, Value]) -> int:
-    """Return the bytes of an item by DynamoDB's rules: the names and the values, in UTF-8."""
+    """Return the size of an item in bytes by DynamoDB's rules: its attribute names and its values, in UTF-8.
+    """
     total = 0
     try:
         for name, value in item.items():
@@ -71,16 +75,16 @@ def item_size(item: Mapping[str, Value]) -> int:
                 total += value_size(value)
     except AttributeError as error:
         raise InvalidRequest(
-            "One or more parameter values were invalid: the names of attributes must be text"
+            "One or more parameter values were invalid: attribute names must be strings"
         ) from error
     return total
 
 
 def value_size(value: Value) -> int:
-    """Return the bytes of one value. A list or map costs 3, plus 1 for each element."""
+    """Return the size of one value in bytes. A list or map costs 3, plus 1 per element, plus its contents."""
     sizer = _SIZERS.get(type(value))
     if sizer is None:
-        raise InvalidRequest(_unsupported(value))
+        raise InvalidRequest(_format_unsupported_type(value))
     return sizer(value)
 
 
@@ -88,7 +92,7 @@ def value_size(value: Value) -> int:
 _SIZERS: Final[dict[type, Callable[[Any], int]]] = {
     str: lambda text: len(text) if text.isascii() else len(text.encode()),
     int: numbers.size,
-    Decimal: lambda number: numbers.size(number if number.is_finite() else numbers.canonical(number)),
+    Decimal: lambda number: numbers.size(number if number.is_finite() else numbers.canonicalize(number)),
     bytes: len,
     bool: lambda _: 1,
     type(None): lambda _: 1,
@@ -99,34 +103,37 @@ _SIZERS: Final[dict[type, Callable[[Any], int]]] = {
 
 
 def _set_size(elements: frozenset[Any]) -> int:
-    type_of(elements)  # raises for a set that is empty or of several types
+    """Return the sum of the elements' sizes. Raise `InvalidRequest` for a set that is empty or of several
+    types.
+    """
+    get_type_tag(elements)  # raises for a set that is empty or of several types
     return sum(map(value_size, elements))
 
 
-def same(left: Value, right: Value) -> bool:
+def are_equal(left: Value, right: Value) -> bool:
     """Return whether two values are equal by DynamoDB's rules: of the same type, at every depth.
 
     In Python alone True equals 1, also inside lists, maps and sets.
     """
     if type(left) is str or type(right) is str:
         return left == right
-    if left != right or type_of(left) != type_of(right):
+    if left != right or get_type_tag(left) != get_type_tag(right):
         return False
     if type(left) is list:
-        return all(map(same, left, right))  # type: ignore[arg-type]
+        return all(map(are_equal, left, right))  # type: ignore[arg-type]
     if type(left) is dict:
-        return all(same(value, right[name]) for name, value in left.items())  # type: ignore[index,call-overload]
+        return all(are_equal(value, right[name]) for name, value in left.items())  # type: ignore[index,call-overload]
     return True
 
 
-def ordered(elements: frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]) -> list[Any]:
-    """Return the elements of a set in display order: by value, strings by their bytes."""
+def sort_elements(elements: frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]) -> list[Any]:
+    """Return the elements of a non-empty set in display order: by value, strings by their UTF-8 bytes."""
     if type(next(iter(elements))) is str:
         return sorted(elements, key=str.encode)
     return sorted(elements)
 
 
-def _unsupported(value: object) -> str:
+def _format_unsupported_type(value: object) -> str:
     return (
         "One or more parameter values were invalid: a value of Python type "
         f"{type(value).__name__} cannot be stored; use str, int, Decimal, bytes, bool, None, list, dict, "
@@ -134,9 +141,8 @@ def _unsupported(value: object) -> str:
     )
 
 
-def nesting(item: Mapping[str, Value]) -> int:
-    """Return the number of levels of lists and maps in the deepest attribute, not counting the item
-    itself.
+def get_nesting_depth(item: Mapping[str, Value]) -> int:
+    """Return the number of levels of lists and maps in the deepest attribute; the item itself does not count.
     """
     level, layer = 0, [value for value in item.values() if type(value) in _CONTAINERS]
     while layer:

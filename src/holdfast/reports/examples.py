@@ -68,7 +68,9 @@ def build_example(pattern: Pattern[..., Any]) -> Example:
 
 
 def iter_parts(operation: Operation[Any]) -> Iterator[Operation[Any]]:
-    """Yield the parts of an operation, such as the actions of a transaction or the gets of a batch."""
+    """Yield the parts of a transaction, a batch, a count or a parallel query; any other operation is its own
+    part.
+    """
     match operation:
         case Transact():
             for action in operation.actions:

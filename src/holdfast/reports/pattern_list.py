@@ -1,4 +1,4 @@
-"""The list of a system's patterns as rows, optionally with their measures."""
+"""Build the rows of `holdfast patterns`: one per pattern, as JSON if wanted, optionally with its measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources that an operation touches: a table or index, a queue, a bucket, a SQL table, cache keys.
+"""Find the resources that an operation touches: tables and indexes, queues, buckets, SQL tables, cache keys.
 
 Every report uses this module, so that no report needs to know the operations of every store.
 """

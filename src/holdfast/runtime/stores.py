@@ -40,9 +40,9 @@ from holdfast.operations.values import Item
 from holdfast.runtime.engines import Engines
 from holdfast.runtime.telemetry.measurements import Measurement, Measurements
 from holdfast.runtime.telemetry.usage import Meter, Usage, get_active_meters, meter_usage
-from holdfast.stores.sql.port import Sql, SqlNotices, SqlTransaction
+from holdfast.stores.sql.port import Sql, SqlNotifications, SqlTransaction
 from holdfast.stores.tables.port import Tables
-from holdfast.stores.tables.throttling import Throttles, hearing_throttles
+from holdfast.stores.tables.throttle_counts import Throttles, collect_throttles
 
 R = TypeVar("R")
 P = TypeVar("P")
@@ -145,9 +145,9 @@ class Stores:
         async with self._get_sql().transaction() as transaction:
             yield SqlSession(self, transaction)
 
-    def listen(self, channel: str) -> AbstractAsyncContextManager[SqlNotices]:
+    def listen(self, channel: str) -> AbstractAsyncContextManager[SqlNotifications]:
         """Listen to the notifications on a channel of the SQL store. Some may be missed: poll as well."""
-        return self._get_sql().notices(channel)
+        return self._get_sql().listen(channel)
 
     def meter_usage(self) -> AbstractContextManager[Meter]:
         """Collect the usages of operations inside the `with`."""
@@ -303,7 +303,7 @@ class Stores:
         table = self.physical_name(first.table)
         for _ in range(BATCH_ATTEMPTS_MAX):
             request = requests.BatchGetItem(
-                (requests.KeysOfTable(table, tuple(keys), consistent),),
+                (requests.KeysAndAttributes(table, tuple(keys), consistent),),
                 hide_expired=first.table.ttl is not None,
                 capacity="INDEXES",
                 pattern=operation.metered_pattern,
@@ -359,7 +359,7 @@ class Stores:
         began = time.perf_counter()
         throttles = Throttles()
         try:
-            with hearing_throttles() as throttles:
+            with collect_throttles() as throttles:
                 result = await self.tables.run(request)
         except HoldfastError as error:
             self._record_usage(operation, began, None, error_label(error), throttles)

@@ -77,7 +77,7 @@ async def migrate_schemas(
 async def get_schema_states(stores: Stores, schemas: Iterable[Schema]) -> list[SchemaState]:
     """Return the migration state of each schema. It changes nothing and needs only read access."""
     engine = get_sql_engine(stores)
-    return [await engine.state(each.name, each.migrations) for each in schemas]
+    return [await engine.get_schema_state(each.name, each.migrations) for each in schemas]
 
 
 def get_sql_engine(stores: Stores) -> Sql:

@@ -247,7 +247,7 @@ class TokenKeys:
     def _lookup(self, key_name: tuple[str, str]) -> jwt.PyJWK | None:
         if self._keys is None or self._compute_age_s() > self._stale_s_max:
             raise TokenKeysUnreachable(
-                "The keys that verify tokens are not available. Retry after the pause.",
+                "The keys that verify tokens are temporarily unavailable. Retry later.",
                 retry_after_s=self._pause_s,
             )
         return self._keys.get(key_name)

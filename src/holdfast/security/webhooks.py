@@ -50,7 +50,10 @@ def verify(
         for each in given:
             is_signed |= hmac.compare_digest(each.encode("utf-8", "surrogatepass"), expected)
     if not is_signed:
-        raise CallerRefused("SignatureWrong", "The signature does not match this body and a live secret.")
+        raise CallerRefused(
+            "SignatureWrong",
+            "The signature does not match the body. Sign the exact bytes sent, with the current secret.",
+        )
     if abs(now - int(timestamp)) > window_s:
         raise CallerRefused(
             "SignatureExpired",
@@ -70,7 +73,7 @@ def verify_shared_secret(given: str | None, secrets: Sequence[str]) -> None:
         # Digests have equal length, so that the comparison does not reveal the secret's length.
         is_right |= hmac.compare_digest(_compute_digest(given), _compute_digest(secret))
     if not is_right:
-        raise CallerRefused("SecretWrong", "The secret of the call is not live here.")
+        raise CallerRefused("SecretWrong", "Invalid secret: send the current one.")
 
 
 def _parse_header(header: str) -> tuple[str, list[str]]:

@@ -1,1 +1,3 @@
-"""Stores: one package per kind of data, each with its port and its engines."""
+"""The stores: one package per kind of data (tables, sql, objects, cache, queues), each with a port and
+engines.
+"""

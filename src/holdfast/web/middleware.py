@@ -31,8 +31,8 @@ class LocalHostOnly:
         if is_call and not is_local_host(_get_header(scope, b"host")):
             refusal = build_status_response(
                 _FORBIDDEN,
-                "Without a token this API answers only to names of its own machine, such as localhost and "
-                "127.0.0.1. Call it by one, or configure a token.",
+                "Without a token, this API accepts only requests to its own machine, such as localhost or "
+                "127.0.0.1. Use such an address, or set a token in the settings.",
             )
             await refusal(scope, receive, send)
             return
@@ -45,7 +45,7 @@ class BodyLimit:
     def __init__(self, app: ASGIApp, bytes_max: int) -> None:
         self._app = app
         self._bytes_max = bytes_max
-        self._refusal = f"The body is larger than the limit of {bytes_max} bytes. Send less at once."
+        self._refusal = f"The body is larger than the limit of {bytes_max} bytes. Send a smaller body."
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

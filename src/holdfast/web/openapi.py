@@ -18,6 +18,10 @@ SCHEMA_NAME: Final = "x-schema-name"
 
 _FRAMEWORK_SCHEMAS: Final = ("HTTPValidationError", "ValidationError")
 _INVALID: Final = "422"
+_REFUSED: Final = "The request was refused. Change it before you retry, unless the response has Retry-After."
+_FAILED: Final = (
+    "The service failed. Retry if the response has Retry-After; otherwise report it to the operator."
+)
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
 
 
@@ -40,9 +44,11 @@ def _replace_errors(description: dict[str, Any]) -> None:
     for operation in _list_operations(description):
         responses = operation["responses"]
         if _INVALID in responses:
-            responses[_INVALID] = describe_problem("A part of the request is invalid: `errors` says which.")
-        responses.setdefault("4XX", describe_problem("The request was refused: change it before a retry."))
-        responses.setdefault("5XX", describe_problem("The service failed, now or for good."))
+            responses[_INVALID] = describe_problem(
+                "Part of the request is invalid. `errors` lists each fault."
+            )
+        responses.setdefault("4XX", describe_problem(_REFUSED))
+        responses.setdefault("5XX", describe_problem(_FAILED))
     schemas = description.setdefault("components", {}).setdefault("schemas", {})
     for name in _FRAMEWORK_SCHEMAS:
         schemas.pop(name, None)
@@ -53,8 +59,8 @@ def _replace_errors(description: dict[str, Any]) -> None:
 def _apply_schema_names(description: dict[str, Any]) -> None:
     """Give each schema with the member `SCHEMA_NAME` that name, and remove the member.
 
-    The framework puts the module of a model into the name of its schema if two models have the same name. A model with
-    `SCHEMA_NAME` in its `json_schema_extra` keeps its name when its module changes.
+    The framework puts the module of a model into the name of its schema if two models have the same name.
+    A model with `SCHEMA_NAME` in its `json_schema_extra` keeps its name when its module changes.
     """
     schemas = description["components"]["schemas"]
     names = {name: schema.pop(SCHEMA_NAME, name) for name, schema in schemas.items()}

@@ -25,7 +25,7 @@ class PageOf(BaseModel, Generic[Item]):
 
     items: list[Item]
     cursor: str | None = Field(
-        default=None, description="Pass it to get the next page; null on the last page."
+        default=None, description="The cursor of the next page; null on the last page."
     )
 
 
@@ -46,7 +46,7 @@ def _parse_page_request(
         Query(
             min_length=1,
             max_length=CURSOR_CHARACTERS_MAX,
-            description="The cursor of the previous page; omit it for the first page.",
+            description="The `cursor` that the previous page returned; omit it for the first page.",
         ),
     ] = None,
 ) -> PageRequest:

@@ -45,7 +45,7 @@ class Fault(BaseModel):
     """One part of a request that is invalid."""
 
     pointer: str = Field(
-        description="Where, as a JSON pointer: /query/limit, /path/flight, /body/passengers/0"
+        description="The invalid part, as a JSON pointer such as /query/limit or /body/passengers/0."
     )
     detail: str
 
@@ -53,11 +53,11 @@ class Fault(BaseModel):
 class Problem(BaseModel):
     """A problem detail as in RFC 9457."""
 
-    type: str = Field(description="The kind of problem: the error's label, or about:blank.")
+    type: str = Field(description="The kind of problem: a URN with the error's label, or about:blank.")
     title: str = Field(description="The kind of problem, in words.")
     status: int
     detail: str = Field(description="The reason for this occurrence, and what to do next.")
-    instance: str = Field(description="The id of this occurrence; the log has it too.")
+    instance: str = Field(description="The id of this occurrence. Quote it in a report: the log has it too.")
     errors: list[Fault] | None = Field(default=None, description="The invalid parts of the request.")
 
 
@@ -124,7 +124,7 @@ class _Mapping(NamedTuple):
 
 _MISCONFIGURED: Final = _Mapping(
     500,
-    "The service is misconfigured. Its operator finds the reason in the log, under this instance.",
+    "The service is misconfigured. Report the `instance` to its operator: the log has the reason.",
 )
 # The nearest class above an error decides.
 _MAPPINGS: Final[Mapping[type[HoldfastError], _Mapping]] = {
@@ -136,7 +136,7 @@ _MAPPINGS: Final[Mapping[type[HoldfastError], _Mapping]] = {
     errors.WaitTokenRefused: _Mapping(403),
     errors.NotFound: _Mapping(404),
     errors.SecretMissing: _Mapping(
-        503, "The service is not configured for this yet. Retry after the time in Retry-After."
+        503, "This is not configured yet. Ask the operator, or retry after the time in Retry-After."
     ),
     errors.AlreadyExists: _Mapping(409),
     errors.IdempotencyMismatch: _Mapping(422),
@@ -149,7 +149,7 @@ _MAPPINGS: Final[Mapping[type[HoldfastError], _Mapping]] = {
     errors.RequestRefused: _MISCONFIGURED,
     errors.ExternalServiceRefused: _Mapping(
         422,
-        "An external service refused this for good, so it was not done. A retry changes nothing.",
+        "An external service refused this permanently, so it was not done. Do not retry it unchanged.",
         False,
     ),
     errors.Conflict: _Mapping(409),
@@ -162,14 +162,14 @@ _MAPPINGS: Final[Mapping[type[HoldfastError], _Mapping]] = {
     ),
     errors.InProgress: _Mapping(
         409,
-        "The same request is in progress. Retry after the time in Retry-After to learn how it ended.",
+        "The same request is in progress. Retry after the time in Retry-After to get its result.",
         is_logged=False,
     ),
     errors.OutcomeUnknown: _Mapping(
-        504, "The outcome of the write is unknown: it may be done. Read before you repeat it."
+        504, "The outcome of the write is unknown: it may have succeeded. Read the data before you repeat it."
     ),
     errors.InternalError: _Mapping(
-        500, "This is a bug of the service. Please report it with this instance; the log has the details."
+        500, "This is a bug in the service. Please report it with its `instance`; the log has the details."
     ),
 }
 _RETRY_STATUSES: Final = (429, 503)
@@ -249,13 +249,16 @@ def _iterate_leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
 
 async def _handle_invalid_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    faults = [Fault(pointer=_to_pointer(each), detail=each["msg"]) for each in error.errors()]
-    count = "One part" if len(faults) == 1 else f"{len(faults)} parts"
+    faults = [
+        Fault(pointer=_to_pointer(each), detail=each["msg"].removeprefix("Value error, "))
+        for each in error.errors()
+    ]
+    count = "One part of the request is" if len(faults) == 1 else f"{len(faults)} parts of the request are"
     problem = Problem(
         type=INVALID_PARAMETERS,
         title="Invalid parameters",
         status=422,
-        detail=f"{count} of the request is invalid: `errors` says which, and why.",
+        detail=f"{count} invalid: `errors` says which, and why.",
         instance=_new_instance(),
         errors=faults,
     )
@@ -285,7 +288,7 @@ async def _handle_invalid_body(request: Request, error: Exception) -> Response:
 
 def _format_fault(fault: Mapping[str, Any]) -> str:
     """Return the reason, without the texts of a model's own checks: they may quote the value."""
-    return "It fails a check of its model." if fault["type"] in _MODEL_CHECKS else str(fault["msg"])
+    return "The value breaks a rule for this field." if fault["type"] in _MODEL_CHECKS else str(fault["msg"])
 
 
 def _to_pointer(fault: Mapping[str, Any]) -> str:
@@ -351,7 +354,7 @@ class _CatchAll:
 def _build_unexpected_response(request: Request, error: Exception) -> Response:
     instance = _new_instance()
     log.error("%s %s %r", instance, request.method, request.url.path, exc_info=error)
-    detail = "The service failed unexpectedly. Please report it with this instance."
+    detail = "The service failed unexpectedly. Please report it with its `instance`."
     return build_status_response(500, detail, instance=instance)
 
 

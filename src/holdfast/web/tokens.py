@@ -67,7 +67,7 @@ def require_token(token: str) -> Callable[[HTTPAuthorizationCredentials | None],
     def token_required(given: _Credentials) -> None:
         if given is None:
             raise _build_unauthorized(
-                "Bearer", "This needs a token: send the header `Authorization: Bearer TOKEN`."
+                "Bearer", "This request needs a token: send the header `Authorization: Bearer TOKEN`."
             )
         if not hmac.compare_digest(given.credentials.encode(), expected):
             raise _build_unauthorized('Bearer error="invalid_token"', "Invalid token: check it and retry.")
@@ -168,7 +168,7 @@ def get_bearer_token(call: HTTPConnection) -> str:
     if scheme.lower() != "bearer" or not token.strip():
         raise TokenRefused(
             "TokenMissing",
-            "This needs a token: send the header `Authorization: Bearer TOKEN`.",
+            "This request needs a token: send the header `Authorization: Bearer TOKEN`.",
             challenge="Bearer",
         )
     if not _TOKEN_FORM.fullmatch(token.strip()):

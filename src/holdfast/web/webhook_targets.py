@@ -121,9 +121,9 @@ def check_target(url: str, *, allow_private: bool, allowed_hosts: Sequence[str] 
     port = PORTS[parsed.scheme] if parsed.port is None else parsed.port
     _refuse_host(host, allow_private=allow_private)
     if allowed_hosts and not any(_is_allowed(host, port, each) for each in allowed_hosts):
-        raise TargetRefused("its host is not among those that are allowed")
+        raise TargetRefused("its host is not in the list of allowed hosts")
     if not 0 < port <= PORT_MAX:
-        raise TargetRefused("there is no such port")
+        raise TargetRefused("its port is out of range")
     is_usual = port == PORTS[parsed.scheme] or f"{host}:{port}" in allowed_hosts
     if not is_usual and not allow_private:
         raise TargetRefused("its port is not 443")
@@ -134,7 +134,7 @@ def _parsed(url: str) -> httpx2.URL:
     if len(url) > URL_CHARS_MAX:
         raise TargetRefused(f"it is longer than {URL_CHARS_MAX} characters")
     if not url.isprintable() or any(each in url for each in " \\\t"):
-        raise TargetRefused("it has characters that no address has")
+        raise TargetRefused("it has characters that a URL must not contain")
     try:
         # By what calls it later: two readers of one address may not differ in what its host is.
         parsed = httpx2.URL(url)
@@ -290,7 +290,7 @@ async def _post(
     if status in SUCCESSES:
         return Delivery("delivered", status, "delivered")
     if status == GONE:
-        return Delivery("gone", status, "gone for good (410)")
+        return Delivery("gone", status, "permanently gone (410)")
     detail = "a redirect, which is not followed" if status in REDIRECTS else "refused or failed"
     return Delivery("retry", status, f"{detail} ({status})", pause)
 

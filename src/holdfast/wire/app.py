@@ -26,9 +26,9 @@ from holdfast.core.errors import AccessRefused, HoldfastError, MalformedRequest,
 from holdfast.security.hosts import is_local_host
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.arns import HERE, Place
-from holdfast.wire.compression import PACKED_BYTES_MIN, chosen_encoding, packed
-from holdfast.wire.dispatch import decode, encode, error_body
+from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
+from holdfast.wire.compression import MIN_COMPRESSIBLE_BYTES, choose_encoding, compress
+from holdfast.wire.dispatch import decode, encode, encode_error
 from holdfast.wire.operations import CODECS
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -37,19 +37,19 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 HeaderMap: TypeAlias = Mapping[bytes, bytes]
 
 # The scope key of a server that can take a whole response at once: (status, headers, body) → taken.
-WHOLE_ANSWER: Final = "holdfast.whole_answer"
+WHOLE_RESPONSE: Final = "holdfast.whole_answer"
 AMZ_JSON: Final = b"application/x-amz-json-1.0"
 PLAIN_JSON: Final = b"application/json"
 DESCRIBE_ENDPOINTS: Final = "DynamoDB_20120810.DescribeEndpoints"
 ENDPOINT_MINUTES: Final = 1440
 # The bytes of a rejected body to read and discard, so that a client that sends before it reads receives the
 # error instead of a broken connection.
-DISCARDED_BYTES_MAX: Final = 4 * limits.REQUEST_BODY_BYTES_MAX
+MAX_DISCARDED_BYTES: Final = 4 * limits.REQUEST_BODY_BYTES_MAX
 
 log = logging.getLogger(__name__)
 
 
-class Reply(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     body: bytes
     content_type: bytes | None = AMZ_JSON
@@ -60,8 +60,8 @@ class App:
     """The ASGI app. With `credentials` (access key id → secret) it verifies signatures.
 
     Without them it accepts any well-formed signature and only takes the caller's region from it, and the Host
-    header must name this machine. `body_bytes_max` bounds one body; `bodies_bytes_max` bounds all bodies that
-    arrived in pieces and are not answered yet.
+    header must name this machine. `max_body_bytes` bounds one body; `max_total_body_bytes` bounds all bodies
+    that arrived in pieces and are not answered yet.
     """
 
     def __init__(
@@ -69,113 +69,129 @@ class App:
         tables: Tables,
         *,
         credentials: Mapping[str, str] | None = None,
-        place: Place = HERE,
+        location: AwsLocation = DEFAULT_LOCATION,
         clock: Clock = SYSTEM_CLOCK,
-        body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX,
-        bodies_bytes_max: int = limits.REQUEST_BODIES_BYTES_MAX,
+        max_body_bytes: int = limits.REQUEST_BODY_BYTES_MAX,
+        max_total_body_bytes: int = limits.REQUEST_BODIES_BYTES_MAX,
     ) -> None:
         self._tables = tables
         self._verifier = Verifier(credentials, clock=clock) if credentials else None
-        self._home = place
-        self._credentials_seen: dict[bytes, Place] = {}
+        self._default_location = location
+        self._location_cache: dict[bytes, AwsLocation] = {}
         # Browsers always send a Host header, so a request without one is not from a browser.
-        self._hosts_seen: set[bytes] = {b""}
-        self._body_bytes_max = body_bytes_max
-        self._bodies = _Bodies(bodies_bytes_max)
+        self._allowed_hosts: set[bytes] = {b""}
+        self._max_body_bytes = max_body_bytes
+        self._body_budget = _BodyBudget(max_total_body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request. Refuse bodies that are too large, or too many at once; compress large
+        responses.
+        """
         if scope["type"] != "http":
-            raise ValueError(f"this app speaks HTTP only, not {scope['type']}")
-        request_id = new_request_id()
+            raise ValueError(f"Invalid scope type {scope['type']!r}: this app serves only HTTP.")
+        request_id = create_request_id()
         headers = dict(scope["headers"])
         is_body_refused = False
         try:
-            body, is_whole = await _read_first(receive, headers, self._body_bytes_max)
+            body, is_whole = await _read_first(receive, headers, self._max_body_bytes)
             if is_whole:
-                reply = await self._reply(scope, headers, body, request_id)
+                response = await self._respond(scope, headers, body, request_id)
             else:
-                reply = await self._reply_to_pieces(scope, headers, body, receive, request_id)
-        except _ClientGone:
+                response = await self._respond_to_chunks(scope, headers, body, receive, request_id)
+        except _ClientDisconnected:
             return
         except _BodyTooLarge:
-            reply, is_body_refused = _TOO_LARGE, True
+            response, is_body_refused = _TOO_LARGE, True
         except _TooManyBodies:
-            reply, is_body_refused = _TOO_BUSY, True
+            response, is_body_refused = _OVERLOADED, True
         except asyncio.CancelledError:
             # Only the end of the shutdown grace period cancels a request.
-            reply = _error_reply(StoreClosed("The server is shutting down."), AMZ_JSON, request_id)
+            response = _build_error_response(
+                StoreClosed("The server is shutting down."), AMZ_JSON, request_id
+            )
         if is_body_refused:
             # Outside the handler, where no exception keeps a reference to the body read so far.
-            linger = reply is _TOO_BUSY or b"expect" not in headers
-            await _refuse_body(reply, receive, send, request_id, linger=linger)
+            linger = response is _OVERLOADED or b"expect" not in headers
+            await _refuse_body(response, receive, send, request_id, linger=linger)
             return
-        if len(reply.body) >= PACKED_BYTES_MIN and b"accept-encoding" in headers:
-            reply = await _packed(reply, headers[b"accept-encoding"])
-        await _send(scope, send, reply, request_id)
+        if len(response.body) >= MIN_COMPRESSIBLE_BYTES and b"accept-encoding" in headers:
+            response = await _compress_response(response, headers[b"accept-encoding"])
+        await _send(scope, send, response, request_id)
 
-    async def _reply_to_pieces(
+    async def _respond_to_chunks(
         self, scope: Scope, headers: HeaderMap, first: bytes, receive: Receive, request_id: bytes
-    ) -> Reply:
-        with self._bodies.share() as grow:
-            body = await _read_rest(receive, bytearray(first), self._body_bytes_max, grow)
-            return await self._reply(scope, headers, body, request_id)
+    ) -> HttpResponse:
+        """Read the rest of a body that arrived in pieces, within the memory budget, and return the response.
+        """
+        with self._body_budget.reserve() as grow:
+            body = await _read_rest(receive, bytearray(first), self._max_body_bytes, grow)
+            return await self._respond(scope, headers, body, request_id)
 
-    async def _reply(self, scope: Scope, headers: HeaderMap, body: bytes, request_id: bytes) -> Reply:
-        if self._verifier is None and not self._is_called_by_our_name(headers.get(b"host", b"")):
-            return _NOT_OUR_NAME
+    async def _respond(
+        self, scope: Scope, headers: HeaderMap, body: bytes, request_id: bytes
+    ) -> HttpResponse:
+        """Return the response to a complete request: check the Host header, method, path and content type
+        first.
+        """
+        if self._verifier is None and not self._is_host_allowed(headers.get(b"host", b"")):
+            return _HOST_REFUSED
         content_type = headers.get(b"content-type", b"")
         if content_type != AMZ_JSON:
             content_type = content_type.partition(b";")[0].strip()
         if scope["method"] != "POST" or scope["path"] != "/":
-            reply = self._not_an_operation(scope, headers)
+            response = self._respond_without_operation(scope, headers)
         elif body and content_type not in _JSON_TYPES:
-            reply = _UNKNOWN_PAGE
+            response = _NOT_FOUND
         else:
-            answer_type = AMZ_JSON if content_type == AMZ_JSON else PLAIN_JSON
-            reply = await self._operation(scope, headers, body, answer_type, request_id)
+            response_type = AMZ_JSON if content_type == AMZ_JSON else PLAIN_JSON
+            response = await self._run_operation(scope, headers, body, response_type, request_id)
         if b"origin" in headers and self._verifier is not None:
-            return reply._replace(more_headers=reply.more_headers + _ANY_ORIGIN)
-        return reply
+            return response._replace(more_headers=response.more_headers + _ANY_ORIGIN)
+        return response
 
-    async def _operation(
-        self, scope: Scope, headers: HeaderMap, body: bytes, answer_type: bytes, request_id: bytes
-    ) -> Reply:
+    async def _run_operation(
+        self, scope: Scope, headers: HeaderMap, body: bytes, content_type: bytes, request_id: bytes
+    ) -> HttpResponse:
+        """Authenticate the caller, decode and run the operation, and encode its result or error."""
         target = headers.get(b"x-amz-target", b"").decode("latin-1")
         try:
-            place = self._place_of(scope, headers, body, target)
+            location = self._authenticate(scope, headers, body, target)
             if b"content-encoding" in headers:
-                body = _decompressed(headers[b"content-encoding"], body, self._body_bytes_max)
+                body = _decompress(headers[b"content-encoding"], body, self._max_body_bytes)
             codec, operation = decode(target, body)
             result = await self._tables.run(operation)
-            return Reply(200, encode(codec, operation, result, place), answer_type)
+            return HttpResponse(200, encode(codec, operation, result, location), content_type)
         except _BodyTooLarge:
             return _TOO_LARGE
         except UnknownOperation as unknown:
             # No store can answer this operation: only the request says which host name the client used.
             if target == DESCRIBE_ENDPOINTS and body:
-                return Reply(200, _endpoints(headers.get(b"host", b"")), answer_type)
-            return _error_reply(unknown, answer_type, request_id)
+                return HttpResponse(200, _encode_endpoints(headers.get(b"host", b"")), content_type)
+            return _build_error_response(unknown, content_type, request_id)
         except Exception as error:
-            return _error_reply(error, answer_type, request_id)
+            return _build_error_response(error, content_type, request_id)
 
     # --- authentication -------------------------------------------------------------------------------------
 
-    def _is_called_by_our_name(self, host: bytes) -> bool:
-        if host in self._hosts_seen:
+    def _is_host_allowed(self, host: bytes) -> bool:
+        """Return whether the Host header names this machine or is absent. Allowed hosts are cached."""
+        if host in self._allowed_hosts:
             return True
         if not is_local_host(host):
             return False
-        if len(self._hosts_seen) >= _HOSTS_MAX:
-            self._hosts_seen = {b""}
-        self._hosts_seen.add(host)
+        if len(self._allowed_hosts) >= _MAX_CACHED_HOSTS:
+            self._allowed_hosts = {b""}
+        self._allowed_hosts.add(host)
         return True
 
-    def _place_of(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> Place:
-        """Check the signature and return the caller's region and account."""
+    def _authenticate(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> AwsLocation:
+        """Check the signature and return the caller's region and account. Raise `AccessRefused` if it is
+        invalid.
+        """
         if self._verifier is None:
-            known = self._known_place(scope, headers)
-            if known is not None:
-                return known
+            cached = self._find_cached_location(scope, headers)
+            if cached is not None:
+                return cached
         request = SignedRequest(
             scope["method"],
             scope["raw_path"].decode("latin-1"),
@@ -188,50 +204,55 @@ class App:
         except AccessRefused:
             _check_before_signature(target, body, headers)
             raise
-        place = self._place_in(claim.region)
+        location = self._get_location(claim.region)
         if self._verifier is None and not claim.in_query:
-            self._remember(headers[b"authorization"].partition(b", SignedHeaders=")[0], place)
-        return place
+            self._cache_location(headers[b"authorization"].partition(b", SignedHeaders=")[0], location)
+        return location
 
-    def _known_place(self, scope: Scope, headers: HeaderMap) -> Place | None:
-        """Return the cached place of a credential. Without verification the credential alone decides, and a
-        client keeps sending the same one.
+    def _find_cached_location(self, scope: Scope, headers: HeaderMap) -> AwsLocation | None:
+        """Return the cached location of a credential. Without verification the credential alone decides, and
+        a client keeps sending the same one.
         """
         if scope["query_string"] or b"x-amz-date" not in headers:
             return None
         credential, _, rest = headers.get(b"authorization", b"").partition(b", SignedHeaders=")
-        return self._credentials_seen.get(credential) if b", Signature=" in rest else None
+        return self._location_cache.get(credential) if b", Signature=" in rest else None
 
-    def _remember(self, credential: bytes, place: Place) -> None:
-        if len(self._credentials_seen) >= _PLACES_MAX:
-            self._credentials_seen.clear()
-        self._credentials_seen[credential] = place
+    def _cache_location(self, credential: bytes, location: AwsLocation) -> None:
+        if len(self._location_cache) >= _MAX_CACHED_LOCATIONS:
+            self._location_cache.clear()
+        self._location_cache[credential] = location
 
-    def _place_in(self, region: str | None) -> Place:
-        return self._home if region is None else Place(region, self._home.account)
+    def _get_location(self, region: str | None) -> AwsLocation:
+        return (
+            self._default_location if region is None else AwsLocation(region, self._default_location.account)
+        )
 
     # --- requests without an operation ----------------------------------------------------------------------
 
-    def _not_an_operation(self, scope: Scope, headers: HeaderMap) -> Reply:
+    def _respond_without_operation(self, scope: Scope, headers: HeaderMap) -> HttpResponse:
+        """Answer a health check (GET /) or a CORS preflight; any other request gets 404."""
         if scope["path"] == "/" and scope["method"] == "GET":
             # DynamoDB sends this trailing space too.
-            return Reply(200, b"healthy: " + headers.get(b"host", b"") + b" ", None)
+            return HttpResponse(200, b"healthy: " + headers.get(b"host", b"") + b" ", None)
         if scope["method"] == "OPTIONS" and b"origin" in headers and self._verifier is not None:
-            return _preflight(headers)
-        return _UNKNOWN_PAGE
+            return _build_preflight_response(headers)
+        return _NOT_FOUND
 
 
-def _endpoints(host: bytes) -> bytes:
+def _encode_endpoints(host: bytes) -> bytes:
+    """Encode the response of DescribeEndpoints: the host name that the client used."""
     endpoint = {"Address": host.decode("latin-1"), "CachePeriodInMinutes": ENDPOINT_MINUTES}
     return msgspec.json.encode({"Endpoints": [endpoint]})
 
 
-def new_request_id() -> bytes:
-    """Return 52 upper-case letters and digits: an id of this process, and a counter."""
+def create_request_id() -> bytes:
+    """Return an id of 52 upper-case letters and digits: a random id of this process, and a counter."""
     return b"%s%013d" % (_PROCESS_ID, next(_request_count))
 
 
-def answer_headers(body: bytes, request_id: bytes) -> list[tuple[bytes, bytes]]:
+def build_response_headers(body: bytes, request_id: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every response: request id, CRC-32 of the body, and content length."""
     return [
         (b"x-amzn-requestid", request_id),
         (b"x-amz-crc32", b"%d" % zlib.crc32(body)),
@@ -242,7 +263,7 @@ def answer_headers(body: bytes, request_id: bytes) -> list[tuple[bytes, bytes]]:
 # --- reading the body ---------------------------------------------------------------------------------------
 
 
-class _ClientGone(Exception):
+class _ClientDisconnected(Exception):
     """The client disconnected and will not read a response."""
 
 
@@ -254,15 +275,18 @@ class _TooManyBodies(Exception):
     """The bodies being read are together larger than the server's budget."""
 
 
-class _Bodies:
-    """The memory budget that all large bodies share."""
+class _BodyBudget:
+    """The memory budget that all bodies arriving in pieces share; small ones are not counted."""
 
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_left = bytes_max
+    def __init__(self, max_bytes: int) -> None:
+        self._bytes_left = max_bytes
 
     @contextlib.contextmanager
-    def share(self) -> Iterator[Callable[[int], None]]:
-        """Reserve one body's part of the budget. It grows with the body and is released at the end."""
+    def reserve(self) -> Iterator[Callable[[int], None]]:
+        """Yield a function that grows one body's share of the budget; the share is released at the end.
+
+        The function raises `_TooManyBodies` if the budget is exhausted.
+        """
         held = 0
 
         def grow(body_bytes: int) -> None:
@@ -281,35 +305,39 @@ class _Bodies:
             self._bytes_left += held
 
 
-async def _read_first(receive: Receive, headers: HeaderMap, bytes_max: int) -> tuple[bytes, bool]:
-    """Return the part of the body that has arrived, and whether it is complete."""
+async def _read_first(receive: Receive, headers: HeaderMap, max_bytes: int) -> tuple[bytes, bool]:
+    """Return the first part of the body, and whether it is the whole body.
+
+    Raise `_BodyTooLarge` for its declared or actual length, `_ClientDisconnected` if the client is gone.
+    """
     length = headers.get(b"content-length")
-    if length is not None and int(length) > bytes_max:
+    if length is not None and int(length) > max_bytes:
         raise _BodyTooLarge
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise _ClientGone
+        raise _ClientDisconnected
     body: bytes = message["body"]
-    if len(body) > bytes_max:
+    if len(body) > max_bytes:
         raise _BodyTooLarge
     return body, not message["more_body"]
 
 
-async def _read_rest(receive: Receive, body: bytearray, bytes_max: int, grow: Callable[[int], None]) -> bytes:
+async def _read_rest(receive: Receive, body: bytearray, max_bytes: int, grow: Callable[[int], None]) -> bytes:
+    """Read the body to its end and return it. Call `grow` with its size after each part."""
     grow(len(body))
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _ClientGone
+            raise _ClientDisconnected
         body += message["body"]
-        if len(body) > bytes_max:
+        if len(body) > max_bytes:
             raise _BodyTooLarge
         grow(len(body))
         if not message["more_body"]:
             return bytes(body)
 
 
-def _decompressed(encoding: bytes, body: bytes, bytes_max: int) -> bytes:
+def _decompress(encoding: bytes, body: bytes, max_bytes: int) -> bytes:
     """Decode the body by its Content-Encoding: gzip or identity, as in DynamoDB. Raise `MalformedRequest` for
     any other encoding and for damaged data.
     """
@@ -317,34 +345,36 @@ def _decompressed(encoding: bytes, body: bytes, bytes_max: int) -> bytes:
     if encoding == b"identity":
         return body
     if encoding != b"gzip":
-        raise _undecodable(f"Content-Encoding {encoding.decode('latin-1')}")
-    unpacked = bytearray()
+        raise _build_body_error(
+            f"unsupported Content-Encoding {encoding.decode('latin-1')}, expected gzip or identity"
+        )
+    decompressed = bytearray()
     try:
         while True:
             member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-            unpacked += member.decompress(body, bytes_max + 1 - len(unpacked))
-            if len(unpacked) > bytes_max:
+            decompressed += member.decompress(body, max_bytes + 1 - len(decompressed))
+            if len(decompressed) > max_bytes:
                 raise _BodyTooLarge
             if not member.eof:
-                raise _undecodable("gzip that ends too early")
+                raise _build_body_error("truncated gzip data")
             body = member.unused_data
             if not body:
-                return bytes(unpacked)
+                return bytes(decompressed)
     except zlib.error as error:
-        raise _undecodable(f"gzip: {error}") from None
+        raise _build_body_error(f"invalid gzip data ({error})") from None
 
 
-def _undecodable(what: str) -> MalformedRequest:
+def _build_body_error(reason: str) -> MalformedRequest:
     # DynamoDB answers 500 here. The client sent an unreadable body, so this server answers 400.
-    return MalformedRequest(f"The request body could not be unpacked: {what}")
+    return MalformedRequest(f"The request body cannot be decompressed: {reason}")
 
 
 # --- errors -------------------------------------------------------------------------------------------------
 
 
 def _check_before_signature(target: str, body: bytes, headers: HeaderMap) -> None:
-    """Check the JSON and the target, which DynamoDB checks before the signature. The app verifies first,
-    because nearly every signature is valid, and calls this only when one is not.
+    """Raise for malformed JSON or an unknown target, which DynamoDB checks before the signature. The app
+    verifies first, because nearly every signature is valid, and calls this only when one is not.
     """
     if body and b"content-encoding" not in headers:
         try:
@@ -355,21 +385,25 @@ def _check_before_signature(target: str, body: bytes, headers: HeaderMap) -> Non
         raise UnknownOperation("")
 
 
-def _error_reply(error: BaseException, answer_type: bytes, request_id: bytes) -> Reply:
-    status, body = error_body(error)
-    if status >= _SERVER_FAULT:
+def _build_error_response(error: BaseException, content_type: bytes, request_id: bytes) -> HttpResponse:
+    """Encode an error as a response. A status of 500 or above is logged, with a traceback if unexpected."""
+    status, body = encode_error(error)
+    if status >= _SERVER_ERROR_STATUS:
         expected = isinstance(error, HoldfastError)
-        log.error("request %s: %s", request_id.decode(), error, exc_info=None if expected else error)
-    return Reply(status, body, answer_type)
+        log.error("Request %s failed: %s", request_id.decode(), error, exc_info=None if expected else error)
+    return HttpResponse(status, body, content_type)
 
 
 async def _refuse_body(
-    refusal: Reply, receive: Receive, send: Send, request_id: bytes, *, linger: bool
+    response: HttpResponse, receive: Receive, send: Send, request_id: bytes, *, linger: bool
 ) -> None:
-    await send(_start_of(refusal, request_id))
-    await send({"type": "http.response.body", "body": refusal.body, "more_body": True})
+    """Send the error response before the body was read. With `linger`, read and discard the rest of the body
+    up to a limit, so that the client can read the response.
+    """
+    await send(_build_response_start(response, request_id))
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
     discarded = 0
-    while linger and discarded < DISCARDED_BYTES_MAX:
+    while linger and discarded < MAX_DISCARDED_BYTES:
         message = await receive()
         if message["type"] == "http.disconnect" or not message["more_body"]:
             break
@@ -377,83 +411,87 @@ async def _refuse_body(
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _preflight(headers: HeaderMap) -> Reply:
-    asked = (
+def _build_preflight_response(headers: HeaderMap) -> HttpResponse:
+    allowed = (
         (b"access-control-allow-headers", headers.get(b"access-control-request-headers")),
         (b"access-control-allow-methods", headers.get(b"access-control-request-method")),
         (b"access-control-max-age", b"172800"),
     )
-    return Reply(200, b"", None, tuple((name, value) for name, value in asked if value is not None))
+    return HttpResponse(200, b"", None, tuple((name, value) for name, value in allowed if value is not None))
 
 
 # --- sending ------------------------------------------------------------------------------------------------
 
 
-async def _packed(reply: Reply, accepted: bytes) -> Reply:
-    encoding = chosen_encoding(accepted)
+async def _compress_response(response: HttpResponse, accept_encoding: bytes) -> HttpResponse:
+    """Return the response compressed with an encoding that the client accepts, or unchanged if there is none.
+    """
+    encoding = choose_encoding(accept_encoding)
     if encoding is None:
-        return reply
+        return response
     # In a thread: a page of 1 MB takes milliseconds, and other requests should not wait for it.
-    body = await asyncio.to_thread(packed, reply.body, encoding)
-    return reply._replace(body=body, more_headers=(*reply.more_headers, (b"content-encoding", encoding)))
+    body = await asyncio.to_thread(compress, response.body, encoding)
+    return response._replace(
+        body=body, more_headers=(*response.more_headers, (b"content-encoding", encoding))
+    )
 
 
-async def _send(scope: Scope, send: Send, reply: Reply, request_id: bytes) -> None:
+async def _send(scope: Scope, send: Send, response: HttpResponse, request_id: bytes) -> None:
     """Send the response, in one piece if the server can: one write instead of two, and no header-by-header
     copy.
     """
-    whole = scope.get(WHOLE_ANSWER)
-    if whole is not None and reply.status in _PLAIN_STATUSES and reply.content_type is not None:
+    send_whole = scope.get(WHOLE_RESPONSE)
+    if send_whole is not None and response.status in _PLAIN_STATUSES and response.content_type is not None:
         head = b"x-amzn-requestid: %s\r\nx-amz-crc32: %d\r\ncontent-length: %d\r\ncontent-type: %s\r\n" % (
             request_id,
-            zlib.crc32(reply.body),
-            len(reply.body),
-            reply.content_type,
+            zlib.crc32(response.body),
+            len(response.body),
+            response.content_type,
         )
-        for header in reply.more_headers:
+        for header in response.more_headers:
             head += b"%s: %s\r\n" % header
-        if scope["method"] == "POST" and whole(reply.status, head, reply.body):
+        if scope["method"] == "POST" and send_whole(response.status, head, response.body):
             return
-    await send(_start_of(reply, request_id))
-    await send({"type": "http.response.body", "body": reply.body, "more_body": False})
+    await send(_build_response_start(response, request_id))
+    await send({"type": "http.response.body", "body": response.body, "more_body": False})
 
 
-def _start_of(reply: Reply, request_id: bytes) -> MutableMapping[str, Any]:
-    headers = answer_headers(reply.body, request_id)
-    if reply.content_type is not None:
-        headers.append((b"content-type", reply.content_type))
-    headers += reply.more_headers
-    return {"type": "http.response.start", "status": reply.status, "headers": headers}
+def _build_response_start(response: HttpResponse, request_id: bytes) -> MutableMapping[str, Any]:
+    headers = build_response_headers(response.body, request_id)
+    if response.content_type is not None:
+        headers.append((b"content-type", response.content_type))
+    headers += response.more_headers
+    return {"type": "http.response.start", "status": response.status, "headers": headers}
 
 
 _PROCESS_ID: Final = "".join(secrets.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") for _ in range(39)).encode()
 _request_count: Final = itertools.count()
-_PLACES_MAX: Final = 256
-_HOSTS_MAX: Final = 64
-_SERVER_FAULT: Final = 500
+_MAX_CACHED_LOCATIONS: Final = 256
+_MAX_CACHED_HOSTS: Final = 64
+_SERVER_ERROR_STATUS: Final = 500
 _PLAIN_STATUSES: Final = frozenset({200, 400})
 _JSON_TYPES: Final = (AMZ_JSON, PLAIN_JSON)
-_UNKNOWN_PAGE: Final = Reply(404, b"<UnknownOperationException/>\n", None)
-_TOO_LARGE: Final = Reply(
+_NOT_FOUND: Final = HttpResponse(404, b"<UnknownOperationException/>\n", None)
+_TOO_LARGE: Final = HttpResponse(
     413,
     b'{"__type":"com.amazon.coral.service#RequestTooLargeException",'
     b'"message":"Request size exceeded %d bytes"}' % limits.REQUEST_BODY_BYTES_MAX,
     AMZ_JSON,
     ((b"connection", b"close"),),
 )
-_TOO_BUSY: Final = Reply(
+_OVERLOADED: Final = HttpResponse(
     503,
     b'{"__type":"com.amazon.coral.service#ServiceUnavailable",'
-    b'"message":"Too many large requests are being read at once. Try again in a moment."}',
+    b'"message":"Too many large requests are being read at once. Retry in a moment."}',
     AMZ_JSON,
     ((b"connection", b"close"),),
 )
-_NOT_OUR_NAME: Final = Reply(
+_HOST_REFUSED: Final = HttpResponse(
     403,
     b'{"__type":"com.amazon.coral.service#AccessDeniedException",'
-    b'"message":"Without credentials this server answers only to names of its own machine, such as localhost and '
-    b"127.0.0.1. Call it by one, or configure credentials (HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY, "
-    b'or a credentials file)."}',
+    b'"message":"Without credentials, this server accepts only requests whose Host header names this '
+    b"machine, such as localhost or 127.0.0.1. Use such a name, or configure credentials "
+    b'(HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY, or a credentials file)."}',
 )
 # Allow other origins only if signatures are verified: otherwise any page in a browser on this machine could
 # read the tables.

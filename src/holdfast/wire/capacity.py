@@ -1,4 +1,4 @@
-"""Consumed capacity in responses.
+"""Encode consumed capacity into responses.
 
 The `encode` of every operation on items calls this module. `TOTAL` reports the sum; `INDEXES` also reports
 the units of the table and of each index. Transactions also report reads and writes separately.
@@ -9,44 +9,55 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.operations.tables import CapacityDetail, ConsumedCapacity, Units
-from holdfast.wire.shapes import Answer, Text, string
+from holdfast.wire.shapes import Response, Text, string
 
 RETURN_CONSUMED_CAPACITY: Final[Text] = string(enum=("INDEXES", "TOTAL", "NONE"))
 
 
-def tell(answer: Answer, capacity: ConsumedCapacity | None, detail: CapacityDetail) -> Answer:
-    """Return the answer, with the consumed capacity of one table if the caller requested it."""
+def add_consumed_capacity(
+    response: Response, capacity: ConsumedCapacity | None, detail: CapacityDetail
+) -> Response:
+    """Add the consumed capacity of one table to the response if the caller requested it. Return the response.
+    """
     if capacity is not None and detail != "NONE":
-        answer["ConsumedCapacity"] = consumed(capacity, detail)
-    return answer
+        response["ConsumedCapacity"] = encode_capacity(capacity, detail)
+    return response
 
 
-def tell_all(answer: Answer, capacities: tuple[ConsumedCapacity, ...], detail: CapacityDetail) -> Answer:
-    """Return the answer, with the consumed capacity of each table if the caller requested it."""
+def add_consumed_capacities(
+    response: Response, capacities: tuple[ConsumedCapacity, ...], detail: CapacityDetail
+) -> Response:
+    """Add the consumed capacity of each table to the response if the caller requested it. Return the
+    response.
+    """
     if detail != "NONE":
-        answer["ConsumedCapacity"] = [consumed(each, detail) for each in capacities]
-    return answer
+        response["ConsumedCapacity"] = [encode_capacity(each, detail) for each in capacities]
+    return response
 
 
-def consumed(capacity: ConsumedCapacity, detail: CapacityDetail) -> Answer:
-    told: Answer = {"TableName": capacity.table} | _units(capacity.total, capacity.transactional)
+def encode_capacity(capacity: ConsumedCapacity, detail: CapacityDetail) -> Response:
+    encoded: Response = {"TableName": capacity.table} | _encode_units(capacity.total, capacity.transactional)
     if detail == "INDEXES":
-        told["Table"] = _units(capacity.own, capacity.transactional)
+        encoded["Table"] = _encode_units(capacity.own, capacity.transactional)
         if capacity.local_indexes:
-            told["LocalSecondaryIndexes"] = _by_index(capacity.local_indexes, capacity.transactional)
+            encoded["LocalSecondaryIndexes"] = _encode_by_index(
+                capacity.local_indexes, capacity.transactional
+            )
         if capacity.global_indexes:
-            told["GlobalSecondaryIndexes"] = _by_index(capacity.global_indexes, capacity.transactional)
-    return told
+            encoded["GlobalSecondaryIndexes"] = _encode_by_index(
+                capacity.global_indexes, capacity.transactional
+            )
+    return encoded
 
 
-def _by_index(indexes: dict[str, Units], transactional: bool) -> Answer:
-    return {name: _units(units, transactional) for name, units in indexes.items()}
+def _encode_by_index(indexes: dict[str, Units], transactional: bool) -> Response:
+    return {name: _encode_units(units, transactional) for name, units in indexes.items()}
 
 
-def _units(units: Units, transactional: bool) -> Answer:
-    told: Answer = {"CapacityUnits": units.total}
+def _encode_units(units: Units, transactional: bool) -> Response:
+    encoded: Response = {"CapacityUnits": units.total}
     if transactional and units.read:
-        told["ReadCapacityUnits"] = units.read
+        encoded["ReadCapacityUnits"] = units.read
     if transactional and units.write:
-        told["WriteCapacityUnits"] = units.write
-    return told
+        encoded["WriteCapacityUnits"] = units.write
+    return encoded

@@ -13,25 +13,26 @@ import zlib
 from functools import lru_cache
 from typing import Final
 
-PACKED_BYTES_MIN: Final = 4096
+MIN_COMPRESSIBLE_BYTES: Final = 4096
 # The fastest level: the caller is on the same machine or near it.
 _LEVEL: Final = 1
 _WBITS: Final = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
-_WEIGHT: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
+_WEIGHT_PATTERN: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
 
 
-def packed(body: bytes, encoding: bytes) -> bytes:
+def compress(body: bytes, encoding: bytes) -> bytes:
+    """Compress a body with gzip or deflate, at the fastest level."""
     packer = zlib.compressobj(_LEVEL, wbits=_WBITS[encoding])
     return packer.compress(body) + packer.flush()
 
 
 @lru_cache(maxsize=64)
-def chosen_encoding(accepted: bytes) -> bytes | None:
+def choose_encoding(accept_encoding: bytes) -> bytes | None:
     """Return the encoding that an Accept-Encoding header selects, or None if none is supported."""
     weights: dict[bytes, float] = {}
-    for entry in accepted.lower().split(b","):
+    for entry in accept_encoding.lower().split(b","):
         name, *parameters = (part.strip() for part in entry.split(b";"))
-        weights[name] = max(weights.get(name, 0.0), _weight(parameters))
+        weights[name] = max(weights.get(name, 0.0), _parse_weight(parameters))
     named = [name for name in weights if name in _WBITS]
     offered = {name: weights[name] for name in named}
     if b"*" in weights:
@@ -40,10 +41,10 @@ def chosen_encoding(accepted: bytes) -> bytes | None:
     return best if best is not None and offered[best] > 0 else None
 
 
-def _weight(parameters: list[bytes]) -> float:
-    """Return the first `q` parameter, at most 1."""
+def _parse_weight(parameters: list[bytes]) -> float:
+    """Return the value of the first `q` parameter, at most 1; 1 without a readable one."""
     for parameter in parameters:
         name, _, value = (part.strip() for part in parameter.partition(b"="))
         if name == b"q":
-            return min(float(value), 1.0) if _WEIGHT.fullmatch(value) else 1.0
+            return min(float(value), 1.0) if _WEIGHT_PATTERN.fullmatch(value) else 1.0
     return 1.0

@@ -1,4 +1,4 @@
-"""Definitions of tables and indexes in requests: their shapes, their rules, and the values they become.
+"""Definitions of tables and indexes in requests: their shapes, their checks, and the values they become.
 
 CreateTable, UpdateTable and the two restores accept the same members. This module holds what they share: the
 shapes (AWS's names and order of errors), the checks that need no table, and the functions that turn a checked
@@ -27,12 +27,12 @@ from holdfast.wire.shapes import (
 )
 from holdfast.wire.values import INVALID
 
-CAPACITY_UNITS_MAX: Final = 1_000_000_000_000
+MAX_CAPACITY_UNITS: Final = 1_000_000_000_000
 TABLE_CLASSES: Final = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
 PAY_PER_REQUEST: Final = "PAY_PER_REQUEST"
 PROVISIONED: Final = "PROVISIONED"
 
-UNITS_WITHOUT_NEED: Final = (
+UNITS_WITH_ON_DEMAND: Final = (
     f"{INVALID}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is "
     "PAY_PER_REQUEST"
 )
@@ -45,87 +45,90 @@ UNKNOWN_TABLE_CLASS: Final = (
 # --- shapes -------------------------------------------------------------------------------------------------
 
 
-class Unsupported(Shape):
+class UnsupportedShape(Shape):
     """A member that DynamoDB supports and Holdfast does not. It is kept unchanged for
     `refuse_unsupported`.
     """
 
-    def read(self, value: Any, element: bool = False) -> Any:
+    def read(self, value: Any, is_element: bool = False) -> Any:
         return value
 
 
-def unsupported() -> Shape:
-    return Unsupported(False, ())
+def unsupported_shape() -> Shape:
+    return UnsupportedShape(False, ())
 
 
-def attribute_definitions(*, required: bool = False) -> ListOf:
+def attribute_definitions_shape(*, required: bool = False) -> ListOf:
     definition = structure(
         "AttributeDefinition",
-        AttributeName=string(required=True, shortest=1, longest=255),
+        AttributeName=string(required=True, min_length=1, max_length=255),
         AttributeType=string(required=True, enum=("B", "N", "S")),
     )
     return list_of(definition, required=required)
 
 
-def key_schema() -> ListOf:
+def key_schema_shape() -> ListOf:
     element = structure(
         "KeySchemaElement",
-        AttributeName=string(required=True, shortest=1, longest=255),
+        AttributeName=string(required=True, min_length=1, max_length=255),
         KeyType=string(required=True, enum=("HASH", "RANGE")),
     )
-    return list_of(element, required=True, shortest=1, longest=2)
+    return list_of(element, required=True, min_length=1, max_length=2)
 
 
-def provisioned_throughput(*, required: bool = False) -> Structure:
+def provisioned_throughput_shape(*, required: bool = False) -> Structure:
     return structure(
         "ProvisionedThroughput",
         required=required,
-        WriteCapacityUnits=long(required=True, least=1),
-        ReadCapacityUnits=long(required=True, least=1),
+        WriteCapacityUnits=long(required=True, minimum=1),
+        ReadCapacityUnits=long(required=True, minimum=1),
     )
 
 
-def projection() -> Structure:
+def projection_shape() -> Structure:
     return structure(
         "Projection",
         required=True,
         ProjectionType=string(enum=("ALL", "INCLUDE", "KEYS_ONLY")),
-        NonKeyAttributes=list_of(string(shortest=1, longest=255), shortest=1, longest=20),
+        NonKeyAttributes=list_of(string(min_length=1, max_length=255), min_length=1, max_length=20),
     )
 
 
-def local_secondary_indexes() -> ListOf:
+def local_secondary_indexes_shape() -> ListOf:
     return list_of(
         structure(
             "LocalSecondaryIndex",
             IndexName=index_name(required=True),
-            KeySchema=key_schema(),
-            Projection=projection(),
+            KeySchema=key_schema_shape(),
+            Projection=projection_shape(),
         )
     )
 
 
-def global_secondary_indexes() -> ListOf:
-    return list_of(global_secondary_index("GlobalSecondaryIndex"))
+def global_secondary_indexes_shape() -> ListOf:
+    return list_of(global_secondary_index_shape("GlobalSecondaryIndex"))
 
 
-def global_secondary_index(java_name: str) -> Structure:
+def global_secondary_index_shape(java_name: str) -> Structure:
+    """Return the shape of a new global secondary index; `java_name` is AWS's class name for it in error
+    texts.
+    """
     return structure(
         java_name,
         IndexName=index_name(required=True),
-        KeySchema=key_schema(),
-        Projection=projection(),
-        ProvisionedThroughput=provisioned_throughput(),
-        OnDemandThroughput=unsupported(),
-        WarmThroughput=unsupported(),
+        KeySchema=key_schema_shape(),
+        Projection=projection_shape(),
+        ProvisionedThroughput=provisioned_throughput_shape(),
+        OnDemandThroughput=unsupported_shape(),
+        WarmThroughput=unsupported_shape(),
     )
 
 
-def billing_mode() -> Text:
+def billing_mode_shape() -> Text:
     return string(enum=(PROVISIONED, PAY_PER_REQUEST))
 
 
-def stream_specification() -> Structure:
+def stream_specification_shape() -> Structure:
     return structure(
         "StreamSpecification",
         StreamEnabled=boolean(required=True),
@@ -133,7 +136,7 @@ def stream_specification() -> Structure:
     )
 
 
-def sse_specification() -> Structure:
+def sse_specification_shape() -> Structure:
     return structure(
         "SSESpecification",
         Enabled=boolean(),
@@ -146,8 +149,8 @@ def sse_specification() -> Structure:
 
 
 def refuse_unsupported(request: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise for unsupported members that a later Describe would have to show or that a caller would rely
-    on.
+    """Raise `InvalidRequest` for a named member that is present: Holdfast does not support it, and a later
+    Describe would have to show it or a caller would rely on it.
     """
     for name in names:
         if name in request:
@@ -159,8 +162,8 @@ def refuse_unsupported_in_index(index: Request) -> None:
 
 
 def check_encryption(specification: Request | None) -> None:
-    """Raise for encryption with a KMS key. Every table uses the service's own key anyway, and Describe does
-    not show it; a KMS key would have to be shown.
+    """Raise `InvalidRequest` for encryption with a KMS key and for contradictory members. Every table uses
+    the service's own key anyway, and Describe does not show it; a KMS key would have to be shown.
     """
     if specification is None:
         return
@@ -175,8 +178,7 @@ def check_encryption(specification: Request | None) -> None:
     if enabled:
         raise InvalidRequest(
             f"{INVALID}SSESpecification with a KMS key is not supported by Holdfast; leave it out and "
-            "encrypt "
-            "the disk that holds the store"
+            "encrypt the disk that holds the store"
         )
 
 
@@ -186,18 +188,20 @@ def check_table_class(table_class: str | None) -> None:
 
 
 def check_units_in_bounds(throughput: Request) -> None:
+    """Raise `InvalidRequest` for more capacity units than DynamoDB's upper bound."""
     for name in ("ReadCapacityUnits", "WriteCapacityUnits"):
-        if throughput[name] > CAPACITY_UNITS_MAX:
+        if throughput[name] > MAX_CAPACITY_UNITS:
             raise InvalidRequest(f"Given value {throughput[name]} for {name} is out of bounds")
 
 
 def check_attribute_names_differ(definitions: list[Request]) -> None:
-    twice = first_repeated(definition["AttributeName"] for definition in definitions)
-    if twice is not None:
-        raise InvalidRequest(f"Attribute Name is duplicated: {twice}")
+    duplicate = find_duplicate(definition["AttributeName"] for definition in definitions)
+    if duplicate is not None:
+        raise InvalidRequest(f"Attribute Name is duplicated: {duplicate}")
 
 
 def check_keys_defined(schema: list[Request], definitions: list[Request]) -> None:
+    """Raise `InvalidRequest` if a key attribute is missing from AttributeDefinitions."""
     keys = [element["AttributeName"] for element in schema]
     defined = [definition["AttributeName"] for definition in definitions]
     if not set(keys) <= set(defined):
@@ -219,8 +223,11 @@ def check_key_order(schema: list[Request]) -> None:
         raise InvalidRequest("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
 
 
-def check_projection(projected: Request) -> None:
-    kind, attributes = projected.get("ProjectionType"), projected.get("NonKeyAttributes")
+def check_projection(projection: Request) -> None:
+    """Raise `InvalidRequest` for a missing projection type, or NonKeyAttributes that do not fit it or repeat
+    a name.
+    """
+    kind, attributes = projection.get("ProjectionType"), projection.get("NonKeyAttributes")
     if kind is None:
         raise InvalidRequest(f"{INVALID}Unknown ProjectionType: null")
     if attributes is None:
@@ -229,12 +236,13 @@ def check_projection(projected: Request) -> None:
         return
     if kind != "INCLUDE":
         raise InvalidRequest(f"{INVALID}ProjectionType is {kind}, but NonKeyAttributes is specified")
-    twice = first_repeated(attributes)
-    if twice is not None:
-        raise InvalidRequest(f"{INVALID}Duplicate element in NonKeyAttributes: {twice}")
+    duplicate = find_duplicate(attributes)
+    if duplicate is not None:
+        raise InvalidRequest(f"{INVALID}Duplicate element in NonKeyAttributes: {duplicate}")
 
 
-def first_repeated(names: Iterable[str]) -> str | None:
+def find_duplicate(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs a second time, or None."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -246,23 +254,27 @@ def first_repeated(names: Iterable[str]) -> str | None:
 # --- readers ------------------------------------------------------------------------------------------------
 
 
-def key_attributes(definitions: list[Request]) -> tuple[KeyAttribute, ...]:
+def parse_key_attributes(definitions: list[Request]) -> tuple[KeyAttribute, ...]:
     return tuple(KeyAttribute(each["AttributeName"], each["AttributeType"]) for each in definitions)
 
 
-def keys(schema: list[Request]) -> KeySchema:
+def parse_key_schema(schema: list[Request]) -> KeySchema:
     return KeySchema(*(element["AttributeName"] for element in schema))
 
 
-def throughput(given: Request | None) -> Throughput | None:
-    return None if given is None else Throughput(given["ReadCapacityUnits"], given["WriteCapacityUnits"])
+def parse_throughput(specification: Request | None) -> Throughput | None:
+    return (
+        None
+        if specification is None
+        else Throughput(specification["ReadCapacityUnits"], specification["WriteCapacityUnits"])
+    )
 
 
-def index(given: Request) -> IndexDefinition:
-    projected = given["Projection"]
+def parse_index(specification: Request) -> IndexDefinition:
+    projected = specification["Projection"]
     return IndexDefinition(
-        name=given["IndexName"],
-        keys=keys(given["KeySchema"]),
+        name=specification["IndexName"],
+        keys=parse_key_schema(specification["KeySchema"]),
         projection=IndexProjection(projected["ProjectionType"], tuple(projected.get("NonKeyAttributes", ()))),
-        throughput=throughput(given.get("ProvisionedThroughput")),
+        throughput=parse_throughput(specification.get("ProvisionedThroughput")),
     )

@@ -1,7 +1,7 @@
-"""Descriptions of tables, backups and recovery in responses: the engine's results as AWS's members.
+"""Descriptions of tables, backups and recovery in responses: encode the engine's results as AWS's members.
 
-This is the last stage of the operations on tables, on table streams and on backups. A member without a value
-is left out, never null, as DynamoDB does. `definitions.py` is the inverse.
+The operations on tables, on table streams and on backups call it to encode their results. A member without a
+value is left out, never null, as DynamoDB does. `definitions.py` is the inverse.
 """
 
 from __future__ import annotations
@@ -21,13 +21,19 @@ from holdfast.operations.tables import (
     TableDescription,
     Throughput,
 )
-from holdfast.wire.arns import Place, backup_arn, index_arn, stream_arn, table_arn
-from holdfast.wire.shapes import Answer
+from holdfast.wire.arns import (
+    AwsLocation,
+    format_backup_arn,
+    format_index_arn,
+    format_stream_arn,
+    format_table_arn,
+)
+from holdfast.wire.shapes import Response
 
 _KEY_TYPES: Final = ("HASH", "RANGE")
 
 
-def seconds(moment: float) -> float:
+def encode_time(moment: float) -> float:
     """Return a time as the protocol encodes it: epoch seconds, to the millisecond."""
     return round(moment, 3)
 
@@ -35,7 +41,7 @@ def seconds(moment: float) -> float:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def table_description(table: TableDescription, place: Place) -> Answer:
+def encode_table_description(table: TableDescription, location: AwsLocation) -> Response:
     """Return the full description of a table, for CreateTable, DescribeTable, UpdateTable and the
     restores.
     """
@@ -43,56 +49,61 @@ def table_description(table: TableDescription, place: Place) -> Answer:
     attributes = [{"AttributeName": each.name, "AttributeType": each.type} for each in definition.attributes]
     return {
         "AttributeDefinitions": attributes,
-        "KeySchema": key_schema(definition.keys),
-        "CreationDateTime": seconds(table.created_at),
-        **table_summary(table, place),
-        **_billing(table),
-        **_indexes(table, place),
-        **_stream(table, place),
-        **_table_class(table),
-        **_restore(table.restore, place),
+        "KeySchema": encode_key_schema(definition.keys),
+        "CreationDateTime": encode_time(table.created_at),
+        **encode_table_summary(table, location),
+        **_encode_billing(table),
+        **_encode_indexes(table, location),
+        **_encode_stream(table, location),
+        **_encode_table_class(table),
+        **_encode_restore(table.restore, location),
     }
 
 
-def deleted_table_description(table: TableDescription, place: Place) -> Answer:
+def encode_deleted_table_description(table: TableDescription, location: AwsLocation) -> Response:
     """Return the description of a table being deleted: without its keys, indexes and creation time, as in
     DynamoDB.
     """
-    return {**table_summary(table, place), **_billing(table), **_stream(table, place), **_table_class(table)}
+    return {
+        **encode_table_summary(table, location),
+        **_encode_billing(table),
+        **_encode_stream(table, location),
+        **_encode_table_class(table),
+    }
 
 
-def table_summary(table: TableDescription, place: Place) -> Answer:
+def encode_table_summary(table: TableDescription, location: AwsLocation) -> Response:
     """Return the members that describe a table in every status."""
     definition = table.definition
     return {
         "TableName": definition.name,
         "TableStatus": table.status,
-        "TableArn": table_arn(place, definition.name),
+        "TableArn": format_table_arn(location, definition.name),
         "TableId": table.id,
         "TableSizeBytes": table.size_bytes,
         "ItemCount": table.item_count,
-        "ProvisionedThroughput": _table_throughput(table),
+        "ProvisionedThroughput": _encode_table_throughput(table),
         "DeletionProtectionEnabled": definition.deletion_protection,
     }
 
 
-def key_schema(keys: KeySchema) -> list[Answer]:
+def encode_key_schema(keys: KeySchema) -> list[Response]:
     return [
         {"AttributeName": name, "KeyType": kind} for name, kind in zip(keys.names, _KEY_TYPES, strict=False)
     ]
 
 
-def _table_throughput(table: TableDescription) -> Answer:
-    told = _throughput(table.definition.throughput)
-    told["NumberOfDecreasesToday"] = table.throughput_decreases_today
+def _encode_table_throughput(table: TableDescription) -> Response:
+    response = _encode_throughput(table.definition.throughput)
+    response["NumberOfDecreasesToday"] = table.throughput_decreases_today
     if table.throughput_raised_at is not None:
-        told["LastIncreaseDateTime"] = seconds(table.throughput_raised_at)
+        response["LastIncreaseDateTime"] = encode_time(table.throughput_raised_at)
     if table.throughput_lowered_at is not None:
-        told["LastDecreaseDateTime"] = seconds(table.throughput_lowered_at)
-    return told
+        response["LastDecreaseDateTime"] = encode_time(table.throughput_lowered_at)
+    return response
 
 
-def _throughput(throughput: Throughput | None) -> Answer:
+def _encode_throughput(throughput: Throughput | None) -> Response:
     units = throughput or Throughput()
     return {
         "NumberOfDecreasesToday": 0,
@@ -101,205 +112,210 @@ def _throughput(throughput: Throughput | None) -> Answer:
     }
 
 
-def _billing(table: TableDescription) -> Answer:
+def _encode_billing(table: TableDescription) -> Response:
     """Return the billing mode, only for a table that is or ever was on-demand."""
     mode, changed_at = table.definition.billing_mode, table.billing_changed_at
     if mode == "PROVISIONED" and changed_at is None:
         return {}
-    since: Answer = {}
+    since: Response = {}
     if table.status != "CREATING":
         moment = table.created_at if changed_at is None else changed_at
-        since["LastUpdateToPayPerRequestDateTime"] = seconds(moment)
+        since["LastUpdateToPayPerRequestDateTime"] = encode_time(moment)
     return {
         "BillingModeSummary": {"BillingMode": mode, **since},
         "TableThroughputModeSummary": {"TableThroughputMode": mode, **since},
     }
 
 
-def _stream(table: TableDescription, place: Place) -> Answer:
+def _encode_stream(table: TableDescription, location: AwsLocation) -> Response:
     """Return the stream members. The latest stream's name remains after the stream was disabled."""
-    told: Answer = {}
+    response: Response = {}
     if table.stream_view is not None:
-        told["StreamSpecification"] = stream_specification(table.stream_view)
+        response["StreamSpecification"] = encode_stream_specification(table.stream_view)
     if table.stream_label is not None:
-        told["LatestStreamLabel"] = table.stream_label
-        told["LatestStreamArn"] = stream_arn(place, table.definition.name, table.stream_label)
-    return told
+        response["LatestStreamLabel"] = table.stream_label
+        response["LatestStreamArn"] = format_stream_arn(location, table.definition.name, table.stream_label)
+    return response
 
 
-def stream_specification(view: StreamView) -> Answer:
+def encode_stream_specification(view: StreamView) -> Response:
     return {"StreamEnabled": True, "StreamViewType": view}
 
 
-def _table_class(table: TableDescription) -> Answer:
+def _encode_table_class(table: TableDescription) -> Response:
     """Return the table class, only if a caller ever set one."""
     if table.definition.table_class is None:
         return {}
-    told: Answer = {"TableClass": table.definition.table_class}
+    response: Response = {"TableClass": table.definition.table_class}
     if table.table_class_changed_at is not None:
-        told["LastUpdateDateTime"] = seconds(table.table_class_changed_at)
-    return {"TableClassSummary": told}
+        response["LastUpdateDateTime"] = encode_time(table.table_class_changed_at)
+    return {"TableClassSummary": response}
 
 
-def _restore(origin: RestoreOrigin | None, place: Place) -> Answer:
+def _encode_restore(origin: RestoreOrigin | None, location: AwsLocation) -> Response:
+    """Return the origin of a restored table, or nothing for a table that was not restored."""
     if origin is None:
         return {}
-    told: Answer = {
-        "SourceTableArn": table_arn(place, origin.source_table),
-        "RestoreDateTime": seconds(origin.restored_to),
+    response: Response = {
+        "SourceTableArn": format_table_arn(location, origin.source_table),
+        "RestoreDateTime": encode_time(origin.restored_to),
         "RestoreInProgress": origin.in_progress,
     }
     if origin.backup_id is not None:
-        told["SourceBackupArn"] = _arn_of_origin(origin.backup_id, origin.source_table, place)
-    return {"RestoreSummary": told}
+        response["SourceBackupArn"] = _format_source_arn(origin.backup_id, origin.source_table, location)
+    return {"RestoreSummary": response}
 
 
-def _arn_of_origin(backup: str, table: str, place: Place) -> str:
+def _format_source_arn(backup: str, table: str, location: AwsLocation) -> str:
     """Build the ARN of the source backup. The engine knows only its id; the wire adds region and account."""
-    return backup if backup.startswith("arn:") else backup_arn(place, table, backup)
+    return backup if backup.startswith("arn:") else format_backup_arn(location, table, backup)
 
 
 # --- indexes ------------------------------------------------------------------------------------------------
 
 
-def _indexes(table: TableDescription, place: Place) -> Answer:
+def _encode_indexes(table: TableDescription, location: AwsLocation) -> Response:
     definition = table.definition
-    told: Answer = {}
+    response: Response = {}
     if definition.local_indexes:
-        told["LocalSecondaryIndexes"] = [
-            _index(each, table, table.local_indexes.get(each.name, IndexState()), place)
+        response["LocalSecondaryIndexes"] = [
+            _encode_index(each, table, table.local_indexes.get(each.name, IndexState()), location)
             for each in definition.local_indexes
         ]
     if definition.global_indexes:
-        told["GlobalSecondaryIndexes"] = [
-            _global_index(each, table, table.global_indexes.get(each.name, IndexState()), place)
+        response["GlobalSecondaryIndexes"] = [
+            _encode_global_index(each, table, table.global_indexes.get(each.name, IndexState()), location)
             for each in definition.global_indexes
         ]
-    return told
+    return response
 
 
-def _global_index(index: IndexDefinition, table: TableDescription, state: IndexState, place: Place) -> Answer:
+def _encode_global_index(
+    index: IndexDefinition, table: TableDescription, state: IndexState, location: AwsLocation
+) -> Response:
     """Describe a global secondary index. Only an index added to an existing table shows whether it is
     backfilling.
     """
-    told = _index(index, table, state, place)
-    told["IndexStatus"] = state.status
-    told["ProvisionedThroughput"] = _throughput(index.throughput)
+    response = _encode_index(index, table, state, location)
+    response["IndexStatus"] = state.status
+    response["ProvisionedThroughput"] = _encode_throughput(index.throughput)
     if table.status != "CREATING" and (state.backfilling or state.status == "CREATING"):
-        told["Backfilling"] = state.backfilling
-    return told
+        response["Backfilling"] = state.backfilling
+    return response
 
 
-def _index(index: IndexDefinition, table: TableDescription, state: IndexState, place: Place) -> Answer:
+def _encode_index(
+    index: IndexDefinition, table: TableDescription, state: IndexState, location: AwsLocation
+) -> Response:
     return {
-        **_index_schema(index),
+        **_encode_index_schema(index),
         "IndexSizeBytes": state.size_bytes,
         "ItemCount": state.item_count,
-        "IndexArn": index_arn(place, table.definition.name, index.name),
+        "IndexArn": format_index_arn(location, table.definition.name, index.name),
     }
 
 
-def _index_schema(index: IndexDefinition) -> Answer:
+def _encode_index_schema(index: IndexDefinition) -> Response:
     return {
         "IndexName": index.name,
-        "KeySchema": key_schema(index.keys),
-        "Projection": _projection(index.projection),
+        "KeySchema": encode_key_schema(index.keys),
+        "Projection": _encode_projection(index.projection),
     }
 
 
-def _projection(projection: IndexProjection) -> Answer:
-    told: Answer = {"ProjectionType": projection.kind}
+def _encode_projection(projection: IndexProjection) -> Response:
+    response: Response = {"ProjectionType": projection.kind}
     if projection.attributes:
-        told["NonKeyAttributes"] = list(projection.attributes)
-    return told
+        response["NonKeyAttributes"] = list(projection.attributes)
+    return response
 
 
 # --- backups and recovery -----------------------------------------------------------------------------------
 
 
-def backup_details(backup: BackupSummary, place: Place) -> Answer:
-    told: Answer = {
-        "BackupArn": backup_arn(place, backup.table, backup.id),
+def encode_backup_details(backup: BackupSummary, location: AwsLocation) -> Response:
+    response: Response = {
+        "BackupArn": format_backup_arn(location, backup.table, backup.id),
         "BackupName": backup.name,
         "BackupSizeBytes": backup.size_bytes,
         "BackupStatus": backup.status,
         "BackupType": backup.type,
-        "BackupCreationDateTime": seconds(backup.created_at),
+        "BackupCreationDateTime": encode_time(backup.created_at),
     }
     if backup.expires_at is not None:
-        told["BackupExpiryDateTime"] = seconds(backup.expires_at)
-    return told
+        response["BackupExpiryDateTime"] = encode_time(backup.expires_at)
+    return response
 
 
-def backup_summary(backup: BackupSummary, place: Place) -> Answer:
+def encode_backup_summary(backup: BackupSummary, location: AwsLocation) -> Response:
     return {
         "TableName": backup.table,
         "TableId": backup.table_id,
-        "TableArn": table_arn(place, backup.table),
-        **backup_details(backup, place),
+        "TableArn": format_table_arn(location, backup.table),
+        **encode_backup_details(backup, location),
     }
 
 
-def backup_description(backup: BackupDescription, place: Place) -> Answer:
+def encode_backup_description(backup: BackupDescription, location: AwsLocation) -> Response:
     return {
-        "BackupDetails": backup_details(backup.summary, place),
-        "SourceTableDetails": _source_table(backup.source, place),
-        "SourceTableFeatureDetails": _source_features(backup),
+        "BackupDetails": encode_backup_details(backup.summary, location),
+        "SourceTableDetails": _encode_source_table(backup.source, location),
+        "SourceTableFeatureDetails": _encode_source_features(backup),
     }
 
 
-def _source_table(source: TableDescription, place: Place) -> Answer:
+def _encode_source_table(source: TableDescription, location: AwsLocation) -> Response:
     definition = source.definition
     return {
         "TableName": definition.name,
         "TableId": source.id,
-        "TableArn": table_arn(place, definition.name),
+        "TableArn": format_table_arn(location, definition.name),
         "TableSizeBytes": source.size_bytes,
-        "KeySchema": key_schema(definition.keys),
-        "TableCreationDateTime": seconds(source.created_at),
-        "ProvisionedThroughput": _plain_throughput(definition.throughput),
+        "KeySchema": encode_key_schema(definition.keys),
+        "TableCreationDateTime": encode_time(source.created_at),
+        "ProvisionedThroughput": _encode_plain_throughput(definition.throughput),
         "ItemCount": source.item_count,
         "BillingMode": definition.billing_mode,
     }
 
 
-def _source_features(backup: BackupDescription) -> Answer:
+def _encode_source_features(backup: BackupDescription) -> Response:
     definition = backup.source.definition
-    told: Answer = {}
+    response: Response = {}
     if definition.local_indexes:
-        told["LocalSecondaryIndexes"] = [_index_schema(each) for each in definition.local_indexes]
+        response["LocalSecondaryIndexes"] = [_encode_index_schema(each) for each in definition.local_indexes]
     if definition.global_indexes:
-        told["GlobalSecondaryIndexes"] = [
-            {**_index_schema(each), "ProvisionedThroughput": _plain_throughput(each.throughput)}
+        response["GlobalSecondaryIndexes"] = [
+            {**_encode_index_schema(each), "ProvisionedThroughput": _encode_plain_throughput(each.throughput)}
             for each in definition.global_indexes
         ]
     if backup.source.stream_view is not None:
-        told["StreamDescription"] = stream_specification(backup.source.stream_view)
+        response["StreamDescription"] = encode_stream_specification(backup.source.stream_view)
     if backup.lifetime_attribute is not None:
-        told["TimeToLiveDescription"] = {
+        response["TimeToLiveDescription"] = {
             "TimeToLiveStatus": "ENABLED",
             "AttributeName": backup.lifetime_attribute,
         }
-    return told
+    return response
 
 
-def _plain_throughput(throughput: Throughput | None) -> Answer:
+def _encode_plain_throughput(throughput: Throughput | None) -> Response:
     units = throughput or Throughput()
     return {"ReadCapacityUnits": units.read, "WriteCapacityUnits": units.write}
 
 
-def continuous_backups(backups: ContinuousBackups) -> Answer:
+def encode_continuous_backups(backups: ContinuousBackups) -> Response:
     """Describe continuous backups. They are on for every table; point-in-time recovery is a separate
     member.
     """
-    recovery: Answer = {"PointInTimeRecoveryStatus": "ENABLED" if backups.enabled else "DISABLED"}
+    recovery: Response = {"PointInTimeRecoveryStatus": "ENABLED" if backups.enabled else "DISABLED"}
     if backups.enabled:
         if backups.recovery_days is not None:
             recovery["RecoveryPeriodInDays"] = backups.recovery_days
         if backups.earliest is not None:
-            recovery["EarliestRestorableDateTime"] = seconds(backups.earliest)
+            recovery["EarliestRestorableDateTime"] = encode_time(backups.earliest)
         if backups.latest is not None:
-            recovery["LatestRestorableDateTime"] = seconds(backups.latest)
+            recovery["LatestRestorableDateTime"] = encode_time(backups.latest)
     return {
         "ContinuousBackupsDescription": {
             "ContinuousBackupsStatus": "ENABLED",

@@ -1,8 +1,8 @@
-"""Expression parameters, shared by the operations: which may be combined, and how they are parsed.
+"""Expression parameters, shared by the operations: check which may be combined, and parse them.
 
 Each `decode` that takes expressions uses this module. The order is DynamoDB's: first `check_parameters`
-(invalid combinations), then the values of items and keys, then `placeholders` (expression attribute names and
-values), then each expression, and last whether every name and value was used
+(invalid combinations), then the values of items and keys, then `parse_placeholders` (expression attribute
+names and values), then each expression, and last whether every name and value was used
 (`Placeholders.check_all_used`).
 """
 
@@ -31,10 +31,10 @@ from holdfast.wire.shapes import (
     string,
     structure,
 )
-from holdfast.wire.values import Suspect, judged
+from holdfast.wire.values import UncheckedItem, parse_attribute_value
 
 # The legacy parameters, each with the expression that replaces it.
-_SUCCESSORS: Final = {
+_REPLACEMENTS: Final = {
     "AttributesToGet": "ProjectionExpression",
     "AttributeUpdates": "UpdateExpression",
     "Expected": "ConditionExpression",
@@ -64,7 +64,7 @@ _COMPARISONS: Final = (
 NAMES: Final[Shape] = map_of(string())
 VALUES: Final[Shape] = item()
 CONDITIONAL_OPERATOR: Final[Shape] = string(enum=("OR", "AND"))
-ATTRIBUTES_TO_GET: Final[Shape] = list_of(string(), shortest=1, longest=255)
+ATTRIBUTES_TO_GET: Final[Shape] = list_of(string(), min_length=1, max_length=255)
 EXPECTED: Final[Shape] = map_of(
     structure(
         "ExpectedAttributeValue",
@@ -90,7 +90,9 @@ ATTRIBUTE_UPDATES: Final[Shape] = map_of(
 
 
 def check_parameters(request: Request, expressions: Sequence[str], legacy: Sequence[str] = ()) -> None:
-    """Raise for expressions mixed with legacy parameters, and for names or values without an expression."""
+    """Raise `InvalidRequest` for expressions mixed with legacy parameters, for names or values without an
+    expression, and for a non-empty legacy parameter, which Holdfast does not support.
+    """
     used = [parameter for parameter in expressions if parameter in request]
     older = [parameter for parameter in legacy if parameter in request]
     if used and older:
@@ -98,17 +100,17 @@ def check_parameters(request: Request, expressions: Sequence[str], legacy: Seque
     if not used and "ExpressionAttributeNames" in request:
         raise InvalidRequest("ExpressionAttributeNames can only be specified when using expressions")
     if "ExpressionAttributeValues" in request:
-        _check_values_wanted(request, expressions)
+        _check_values_allowed(request, expressions)
     for parameter in older:
         if request[parameter]:
             raise InvalidRequest(
-                f"The parameter {parameter} is not supported yet: use {_SUCCESSORS[parameter]} instead"
+                f"The parameter {parameter} is not supported yet: use {_REPLACEMENTS[parameter]} instead"
             )
 
 
 def _check_not_mixed(request: Request, used: Sequence[str], older: Sequence[str]) -> None:
-    """Raise for mixed parameters. KeyConditions alone do not count: other expressions may be used with
-    them.
+    """Raise for mixed parameters. Without a KeyConditionExpression, KeyConditions do not count: other
+    expressions may be used with them.
     """
     if "KeyConditionExpression" not in request:
         older = [parameter for parameter in older if parameter != "KeyConditions"]
@@ -119,67 +121,73 @@ def _check_not_mixed(request: Request, used: Sequence[str], older: Sequence[str]
         )
 
 
-def _check_values_wanted(request: Request, expressions: Sequence[str]) -> None:
-    wanting = [parameter for parameter in expressions if parameter != "ProjectionExpression"]
-    if not any(parameter in request for parameter in wanting):
+def _check_values_allowed(request: Request, expressions: Sequence[str]) -> None:
+    """Raise for values without an expression that can use them; a projection cannot."""
+    value_parameters = [parameter for parameter in expressions if parameter != "ProjectionExpression"]
+    if not any(parameter in request for parameter in value_parameters):
         raise InvalidRequest(
             "ExpressionAttributeValues can only be specified when using expressions: "
-            f"{' and '.join(wanting)} {'are' if len(wanting) > 1 else 'is'} null"
+            f"{' and '.join(value_parameters)} {'are' if len(value_parameters) > 1 else 'is'} null"
         )
 
 
 # --- parsing ------------------------------------------------------------------------------------------------
 
 
-def placeholders(request: Request) -> Placeholders:
+def parse_placeholders(request: Request) -> Placeholders:
     """Return the expression attribute names and values, each checked as DynamoDB does."""
     names, values = request.get("ExpressionAttributeNames"), request.get("ExpressionAttributeValues")
-    if type(values) is Suspect:
+    if type(values) is UncheckedItem:
         # DynamoDB checks the keys before any value.
         Placeholders(names, dict.fromkeys(values.tagged))
-        values = {key: _judged_value(key, tagged) for key, tagged in values.tagged.items()}
+        values = {key: _parse_value(key, tagged) for key, tagged in values.tagged.items()}
     return Placeholders(names, values)
 
 
-def _judged_value(key: str, tagged: Request) -> object:
+def _parse_value(key: str, tagged: Request) -> object:
     try:
-        return judged(tagged)
+        return parse_attribute_value(tagged)
     except InvalidRequest as error:
         raise InvalidRequest(
             f"ExpressionAttributeValues contains invalid value: {error.message} for key {key}"
         ) from None
 
 
-def condition(request: Request, parameter: ConditionParameter, given: Placeholders) -> Condition | None:
+def parse_condition_parameter(
+    request: Request, parameter: ConditionParameter, given: Placeholders
+) -> Condition | None:
+    """Return the parsed condition in this parameter, or None if the request does not have it."""
     text = request.get(parameter)
     return None if text is None else parse_condition(text, parameter, given)
 
 
-def projection(request: Request, given: Placeholders) -> Projection | None:
+def parse_projection_parameter(request: Request, given: Placeholders) -> Projection | None:
+    """Return the parsed ProjectionExpression, or None if the request does not have it."""
     text = request.get("ProjectionExpression")
     return None if text is None else parse_projection(text, given)
 
 
-def update(request: Request, given: Placeholders) -> Update | None:
+def parse_update_parameter(request: Request, given: Placeholders) -> Update | None:
+    """Return the parsed UpdateExpression, or None if the request does not have it."""
     text = request.get("UpdateExpression")
     return None if text is None else parse_update(text, given)
 
 
-def only_condition(request: Request) -> Condition | None:
-    """Parse and fully check the condition of a request that can have no other expression."""
+def parse_only_condition(request: Request) -> Condition | None:
+    """Parse and fully check the condition of a request that can have no other expression. None if absent."""
     if "ConditionExpression" not in request:
         return None
-    given = placeholders(request)
-    parsed = condition(request, "ConditionExpression", given)
+    given = parse_placeholders(request)
+    parsed = parse_condition_parameter(request, "ConditionExpression", given)
     given.check_all_used()
     return parsed
 
 
-def only_projection(request: Request) -> Projection | None:
-    """Parse and fully check the projection of a request that can have no other expression."""
+def parse_only_projection(request: Request) -> Projection | None:
+    """Parse and fully check the projection of a request that can have no other expression. None if absent."""
     if "ProjectionExpression" not in request:
         return None
-    given = placeholders(request)
-    parsed = projection(request, given)
+    given = parse_placeholders(request)
+    parsed = parse_projection_parameter(request, given)
     given.check_all_used()
     return parsed

@@ -6,15 +6,15 @@ from typing import Final
 
 from holdfast.operations.tables import CapacityDetail, PageResult
 from holdfast.wire import capacity
-from holdfast.wire.shapes import Answer, Request, Shape, string
-from holdfast.wire.values import tagged_item
+from holdfast.wire.shapes import Request, Response, Shape, string
+from holdfast.wire.values import encode_item
 
 SELECT: Final[Shape] = string(
     enum=("SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
 )
 
 
-def select_refusal(request: Request) -> str | None:
+def find_select_error(request: Request) -> str | None:
     """Return the reason why Select conflicts with the other parameters, or None."""
     select = request.get("Select")
     if select is None:
@@ -32,10 +32,14 @@ def select_refusal(request: Request) -> str | None:
     return None
 
 
-def encode_page(result: PageResult, detail: CapacityDetail) -> Answer:
-    answer: Answer = {} if result.items is None else {"Items": [tagged_item(each) for each in result.items]}
-    answer["Count"] = result.count
-    answer["ScannedCount"] = result.scanned_count
+def encode_page(result: PageResult, detail: CapacityDetail) -> Response:
+    """Encode a page as the response of Query or Scan: without Items for a count, with capacity if requested.
+    """
+    response: Response = (
+        {} if result.items is None else {"Items": [encode_item(each) for each in result.items]}
+    )
+    response["Count"] = result.count
+    response["ScannedCount"] = result.scanned_count
     if result.last_key is not None:
-        answer["LastEvaluatedKey"] = tagged_item(result.last_key)
-    return capacity.tell(answer, result.capacity, detail)
+        response["LastEvaluatedKey"] = encode_item(result.last_key)
+    return capacity.add_consumed_capacity(response, result.capacity, detail)

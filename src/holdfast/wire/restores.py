@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import BackupName, IndexDefinition, RestoreOverrides
 from holdfast.wire import definitions
-from holdfast.wire.arns import backup_of
+from holdfast.wire.arns import parse_backup_arn
 from holdfast.wire.shapes import NAME_PATTERN, Request, Shape, Structure, Text, string
 
 INVALID_REQUEST: Final = "Invalid Request: "
@@ -22,34 +22,34 @@ UNSUPPORTED: Final = ("OnDemandThroughputOverride", "VectorIndexOverride")
 # --- shapes -------------------------------------------------------------------------------------------------
 
 
-def target_table_name() -> Text:
-    return string(required=True, pattern=NAME_PATTERN, shortest=3, longest=255)
+def target_table_name_shape() -> Text:
+    return string(required=True, pattern=NAME_PATTERN, min_length=3, max_length=255)
 
 
-def backup_arn_text(*, required: bool = False) -> Text:
-    return string(required=required, shortest=37, longest=1024)
+def backup_arn_shape(*, required: bool = False) -> Text:
+    return string(required=required, min_length=37, max_length=1024)
 
 
-def restore_input(java_name: str, /, **members: Shape) -> Structure:
+def restore_input_shape(java_name: str, /, **members: Shape) -> Structure:
     """Build the shape of a restore: its own members, then the overrides."""
-    overriding: dict[str, Shape] = {
-        "BillingModeOverride": definitions.billing_mode(),
-        "GlobalSecondaryIndexOverride": definitions.global_secondary_indexes(),
-        "LocalSecondaryIndexOverride": definitions.local_secondary_indexes(),
-        "ProvisionedThroughputOverride": definitions.provisioned_throughput(),
-        "SSESpecificationOverride": definitions.sse_specification(),
-        "OnDemandThroughputOverride": definitions.unsupported(),
-        "VectorIndexOverride": definitions.unsupported(),
+    override_shapes: dict[str, Shape] = {
+        "BillingModeOverride": definitions.billing_mode_shape(),
+        "GlobalSecondaryIndexOverride": definitions.global_secondary_indexes_shape(),
+        "LocalSecondaryIndexOverride": definitions.local_secondary_indexes_shape(),
+        "ProvisionedThroughputOverride": definitions.provisioned_throughput_shape(),
+        "SSESpecificationOverride": definitions.sse_specification_shape(),
+        "OnDemandThroughputOverride": definitions.unsupported_shape(),
+        "VectorIndexOverride": definitions.unsupported_shape(),
     }
-    return Structure(java_name, {**members, **overriding}, False)
+    return Structure(java_name, {**members, **override_shapes}, False)
 
 
 # --- backups ------------------------------------------------------------------------------------------------
 
 
-def backup_name(arn: str) -> BackupName:
+def parse_backup_name(arn: str) -> BackupName:
     """Parse a backup ARN. Its region is ignored, as in DynamoDB."""
-    parts = backup_of(arn)
+    parts = parse_backup_arn(arn)
     if parts is None:
         raise InvalidRequest(INVALID_BACKUP)
     return BackupName(*parts, arn)
@@ -58,14 +58,14 @@ def backup_name(arn: str) -> BackupName:
 # --- overrides ----------------------------------------------------------------------------------------------
 
 
-def overrides(request: Request) -> RestoreOverrides:
-    for check in (_check_throughput, _check_throughput_of_indexes, _check_indexes, _check_supported):
+def parse_overrides(request: Request) -> RestoreOverrides:
+    for check in (_check_throughput, _check_index_throughput, _check_indexes, _check_supported):
         check(request)
     return RestoreOverrides(
         billing_mode=request.get("BillingModeOverride"),
-        throughput=definitions.throughput(request.get("ProvisionedThroughputOverride")),
-        global_indexes=_indexes(request.get("GlobalSecondaryIndexOverride")),
-        local_indexes=_indexes(request.get("LocalSecondaryIndexOverride")),
+        throughput=definitions.parse_throughput(request.get("ProvisionedThroughputOverride")),
+        global_indexes=_parse_indexes(request.get("GlobalSecondaryIndexOverride")),
+        local_indexes=_parse_indexes(request.get("LocalSecondaryIndexOverride")),
     )
 
 
@@ -85,7 +85,7 @@ def _check_throughput(request: Request) -> None:
         definitions.check_units_in_bounds(given)
 
 
-def _check_throughput_of_indexes(request: Request) -> None:
+def _check_index_throughput(request: Request) -> None:
     mode = request.get("BillingModeOverride")
     for index in request.get("GlobalSecondaryIndexOverride", ()):
         given, name = index.get("ProvisionedThroughput"), index["IndexName"]
@@ -112,6 +112,6 @@ def _check_supported(request: Request) -> None:
         definitions.refuse_unsupported_in_index(index)
 
 
-def _indexes(given: list[Request] | None) -> tuple[IndexDefinition, ...] | None:
+def _parse_indexes(indexes: list[Request] | None) -> tuple[IndexDefinition, ...] | None:
     """Parse the index override. An empty list restores no index; None restores all of them."""
-    return None if given is None else tuple(map(definitions.index, given))
+    return None if indexes is None else tuple(map(definitions.parse_index, indexes))

@@ -1,7 +1,7 @@
 """The server process: open an engine on a data folder, listen on an address, and shut down cleanly.
 
 `serve` is the command `holdfast serve`: it binds the address itself (so that a port in use gets our own error
-message), opens the engine, and has uvicorn carry bytes to the app until a signal ends it. `running_server` is
+message), opens the engine, and has uvicorn carry bytes to the app until a signal ends it. `start_server` is
 the same server in a thread of this process, for tests. `Connection` adds the bounds that uvicorn lacks: on
 heads and bodies that never finish, responses that are never read, and too many clients at once.
 """
@@ -30,7 +30,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from holdfast.core import limits
 from holdfast.core.errors import SettingsError
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.app import WHOLE_ANSWER, App, Receive, Scope, Send, new_request_id
+from holdfast.wire.app import WHOLE_RESPONSE, App, Receive, Scope, Send, create_request_id
 
 if TYPE_CHECKING:
     from holdfast.stores.tables.embedded import Faults
@@ -50,14 +50,14 @@ class Bounds(msgspec.Struct, frozen=True):
     write_timeout_s: float = limits.REQUEST_BODY_TIMEOUT_S
     keep_alive_s: float = limits.KEEP_ALIVE_TIMEOUT_S
     grace_s: float = limits.SHUTDOWN_GRACE_S
-    body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX
+    max_body_bytes: int = limits.REQUEST_BODY_BYTES_MAX
     # For all clients together.
-    bodies_bytes_max: int = limits.REQUEST_BODIES_BYTES_MAX
+    max_total_body_bytes: int = limits.REQUEST_BODIES_BYTES_MAX
     # SDKs send about 1 KiB; presigned requests with a session token send a few KiB.
-    head_bytes_max: int = 64 * limits.KIB
-    headers_max: int = 200
+    max_head_bytes: int = 64 * limits.KIB
+    max_headers: int = 200
     # Below 1,024, the usual limit of open file descriptors per process.
-    connections_max: int = 800
+    max_connections: int = 800
 
 
 def serve(
@@ -74,24 +74,24 @@ def serve(
 
     `faults` makes a share of the operations fail as DynamoDB does under load.
     """
-    path = _data_file(data, memory=memory)
+    path = _resolve_data_file(data, memory=memory)
     with contextlib.ExitStack() as stack:
         sockets = _listen(host, port, may_be_remote=bool(credentials))
         for each in sockets:
             stack.enter_context(each)
-        tables = stack.enter_context(_opened(path, faults))
+        tables = stack.enter_context(_open_store(path, faults))
         where = "in memory, gone when it stops" if path is None else f"data in {path}"
-        line = f"Holdfast answers DynamoDB at {_url(sockets[0], host)} ({where})\n"
+        line = f"Holdfast answers DynamoDB at {_format_url(sockets[0], host)} ({where})\n"
         bounds = Bounds()
-        app = _app(tables, credentials, bounds)
+        app = _build_app(tables, credentials, bounds)
         # Objects created so far live until exit, so the garbage collector can skip them.
         gc.collect()
         gc.freeze()
-        _Server(app, bounds, on_started=lambda: _say(line)).run(sockets)
+        _Server(app, bounds, on_started=lambda: _write_line(line)).run(sockets)
 
 
 @contextlib.contextmanager
-def running_server(
+def start_server(
     *,
     memory: bool = True,
     data: Path | None = None,
@@ -99,54 +99,55 @@ def running_server(
     tables: Tables | None = None,
     bounds: Bounds | None = None,
 ) -> Iterator[str]:
-    """Run the server in a thread of this process, on a free port, and yield its URL. A given `tables` stays
-    open.
+    """Start the server in a thread of this process, on a free port; yield its URL, and stop it at the end. A
+    given `tables` stays open.
     """
     bounds = bounds or Bounds()
     with contextlib.ExitStack() as stack:
         if tables is None:
-            path = _data_file(data, memory=memory and data is None)
-            tables = stack.enter_context(_opened(path))
-        yield stack.enter_context(serving(_app(tables, credentials, bounds), bounds))
+            path = _resolve_data_file(data, memory=memory and data is None)
+            tables = stack.enter_context(_open_store(path))
+        yield stack.enter_context(start_app_server(_build_app(tables, credentials, bounds), bounds))
 
 
 @contextlib.contextmanager
-def serving(app: Application, bounds: Bounds) -> Iterator[str]:
-    """Run any ASGI app on this server in a thread of this process and yield its URL. The benchmark's floor
-    uses it without the DynamoDB app.
+def start_app_server(app: Application, bounds: Bounds) -> Iterator[str]:
+    """Start any ASGI app on this server in a thread of this process; yield its URL, and stop it at the end.
+    The benchmark's floor uses it without the DynamoDB app.
     """
     with contextlib.ExitStack() as stack:
         sockets = _listen(LOOPBACK, 0, may_be_remote=False)
         for each in sockets:
             stack.enter_context(each)
-        stack.enter_context(_in_thread(_Server(app, bounds), sockets))
-        yield _url(sockets[0], LOOPBACK)
+        stack.enter_context(_run_in_thread(_Server(app, bounds), sockets))
+        yield _format_url(sockets[0], LOOPBACK)
 
 
 # --- the store ----------------------------------------------------------------------------------------------
 
 
-def _data_file(data: Path | None, *, memory: bool) -> Path | None:
+def _resolve_data_file(data: Path | None, *, memory: bool) -> Path | None:
     if memory:
         return None
     if data is None:
         raise SettingsError(
-            "Say where the tables shall live: --data DIR, or --memory for tables that are forgotten."
+            "Missing data folder: pass --data DIR, or --memory for tables that end with the process."
         )
     if not data.is_dir():
         what = "is not a folder" if data.exists() else "does not exist"
         raise SettingsError(
-            f"The data folder {data} {what}: make it (mkdir -p {data}) or name another with --data."
+            f"Invalid data folder {data}: it {what}. Create it (mkdir -p {data}) or pass another with --data."
         )
     if not os.access(data, os.W_OK | os.X_OK):
         raise SettingsError(
-            f"The data folder {data} cannot be written to: change its rights or name another with --data."
+            f"Invalid data folder {data}: it is not writable. Change its permissions or pass another with "
+            "--data."
         )
     return data / DATA_FILE
 
 
 @contextlib.contextmanager
-def _opened(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]:
+def _open_store(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]:
     # Imported when needed: the app can serve any store, and the embedded one is only the default.
     from holdfast.stores.tables.embedded import open_tables
 
@@ -157,16 +158,16 @@ def _opened(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]
         tables.close()
 
 
-def _app(tables: Tables, credentials: Mapping[str, str] | None, bounds: Bounds) -> App:
+def _build_app(tables: Tables, credentials: Mapping[str, str] | None, bounds: Bounds) -> App:
     return App(
         tables,
         credentials=credentials,
-        body_bytes_max=bounds.body_bytes_max,
-        bodies_bytes_max=bounds.bodies_bytes_max,
+        max_body_bytes=bounds.max_body_bytes,
+        max_total_body_bytes=bounds.max_total_body_bytes,
     )
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(line)
     sys.stdout.flush()
 
@@ -176,21 +177,21 @@ def _say(line: str) -> None:
 
 def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]:
     """Return sockets that listen on every address of the host name, on one port."""
-    addresses = _addresses(host, port)
+    addresses = _resolve_addresses(host, port)
     if not may_be_remote:
         _check_loopback(host, addresses)
     sockets: list[socket.socket] = []
     for family, address in addresses:
         chosen = sockets[0].getsockname()[1] if sockets else port
         try:
-            sockets.append(_bound(family, (address[0], chosen, *address[2:])))
+            sockets.append(_bind_socket(family, (address[0], chosen, *address[2:])))
         except OSError as error:
             # A machine may resolve a name to an IPv6 address without supporting IPv6.
-            if sockets and error.errno in _NO_SUCH_ADDRESS:
+            if sockets and error.errno in _NO_ADDRESS_ERRORS:
                 continue
             for each in sockets:
                 each.close()
-            raise _cannot_listen(host, port, error) from error
+            raise _build_listen_error(host, port, error) from error
     return sockets
 
 
@@ -198,56 +199,57 @@ def _check_loopback(host: str, addresses: list[tuple[int, tuple[Any, ...]]]) -> 
     if all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for _, address in addresses):
         return
     raise SettingsError(
-        f"{host} can be reached from other machines, and without credentials anyone there could read and "
-        "write the tables: set HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or name a credentials "
+        f"{host} can be reached from other machines, and without credentials any client there could read and "
+        "write the tables. Set HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or name a credentials "
         f"file), or listen on {LOOPBACK}."
     )
 
 
-def _addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
-    if not 0 <= port <= _PORT_MAX:
-        raise SettingsError(
-            f"There is no port {port}: choose one from 1 to {_PORT_MAX}, or 0 for any free one."
-        )
+def _resolve_addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    if not 0 <= port <= _MAX_PORT:
+        raise SettingsError(f"Invalid port {port}: expected 1 to {_MAX_PORT}, or 0 for any free port.")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise SettingsError(
-            f"{host!r} is not an address this machine knows: use {LOOPBACK}, or the address of an interface."
+            f"Invalid host {host!r}: it does not resolve to an address. Use {LOOPBACK}, or the address of an "
+            "interface."
         ) from error
     # IPv4 first, because the printed address is that of the first socket.
     unique = dict.fromkeys((int(family), address) for family, _, _, _, address in found)
     return sorted(unique, key=lambda entry: entry[0] != socket.AF_INET)
 
 
-def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
+def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind(address)
-        made.listen(_BACKLOG)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
     except BaseException:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> SettingsError:
+def _build_listen_error(host: str, port: int, error: OSError) -> SettingsError:
     if error.errno == errno.EADDRINUSE:
         return SettingsError(
-            f"Port {port} on {host} is in use: stop what listens there, or choose another with --port "
-            "(0 picks a free one)."
+            f"Port {port} on {host} is in use. Stop the process that listens there, or choose another port "
+            "with --port (0 picks a free one)."
         )
     if error.errno == errno.EACCES:
-        return SettingsError(f"Port {port} needs rights that this user does not have: choose one above 1023.")
+        return SettingsError(
+            f"Port {port} requires privileges that this user does not have. Choose a port above 1023."
+        )
     return SettingsError(
-        f"Cannot listen on {host}: {error.strerror}; use {LOOPBACK}, or an address of this machine."
+        f"Cannot listen on {host}: {error.strerror}. Use {LOOPBACK}, or an address of this machine."
     )
 
 
-def _url(listening: socket.socket, host: str) -> str:
+def _format_url(listening: socket.socket, host: str) -> str:
     port = listening.getsockname()[1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -271,16 +273,16 @@ class _Config(uvicorn.Config):
             backlog=_BACKLOG,
         )
         self.bounds = bounds
-        self._lines: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
+        self._header_cache: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
         # uvicorn declares whole seconds but uses the value as a float everywhere.
         self.timeout_keep_alive = bounds.keep_alive_s  # type: ignore[assignment]
         self.timeout_graceful_shutdown = bounds.grace_s  # type: ignore[assignment]
 
-    def lines_of(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+    def format_headers(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Return the server's own headers (the date) as bytes. uvicorn rebuilds them once a second."""
-        if headers is not self._lines[0]:
-            self._lines = (headers, b"".join(b"%s: %s\r\n" % header for header in headers))
-        return self._lines[1]
+        if headers is not self._header_cache[0]:
+            self._header_cache = (headers, b"".join(b"%s: %s\r\n" % header for header in headers))
+        return self._header_cache[1]
 
 
 class _Server(uvicorn.Server):
@@ -306,7 +308,7 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _in_thread(server: _Server, sockets: list[socket.socket]) -> Iterator[None]:
+def _run_in_thread(server: _Server, sockets: list[socket.socket]) -> Iterator[None]:
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -336,12 +338,12 @@ _BODY: Final = "body"
 class Connection(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 connection, with a time or size limit on everything a client can start.
 
-    `_stage` is what the client still has to send: a head, a body, or nothing. A timer runs only while a
-    client sends something in several pieces, so the usual request costs none.
+    `_expected_part` is what the client still has to send: a head, a body, or nothing. A timer runs only while
+    a client sends something in several pieces, so the usual request costs none.
     """
 
     config: _Config
-    _stage: str | None = _HEAD
+    _expected_part: str | None = _HEAD
     _has_request = False
     _head_bytes = 0
     _timer: asyncio.TimerHandle | None = None
@@ -350,13 +352,13 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.headers = []
-        if len(self.connections) > self.config.bounds.connections_max:
+        if len(self.connections) > self.config.bounds.max_connections:
             self._refuse(503, "ServiceUnavailable", "Too many connections.")
         else:
-            self._arm()
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
+        self._stop_timer()
         self._cancel_write_timer()
         super().connection_lost(exc)
 
@@ -364,42 +366,42 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._stage is None:
+        if self._expected_part is None:
             # Bytes that start no request (blank lines) must not keep an idle connection open forever.
-            if not self._is_answering() and self.timeout_keep_alive_task is None:
-                self._arm()
+            if not self._is_responding() and self.timeout_keep_alive_task is None:
+                self._start_timer()
             return
-        if self._stage is _HEAD:
+        if self._expected_part is _HEAD:
             self._head_bytes += len(data)
-        if self._head_bytes > self.config.bounds.head_bytes_max or self._has_too_many_headers():
+        if self._head_bytes > self.config.bounds.max_head_bytes or self._has_too_many_headers():
             self._refuse(431, "RequestHeaderFieldsTooLargeException", "Request headers are too large.")
         else:
-            self._arm()
+            self._start_timer()
 
     # --- parser callbacks -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._stage = _HEAD
+        self._expected_part = _HEAD
 
     def on_headers_complete(self) -> None:
-        self._disarm()
+        self._stop_timer()
         if self.parser.should_upgrade():
             # The parser accepts no body after such a head, so there is no request to answer.
             self._refuse(
-                400, "SerializationException", "This server speaks HTTP/1.1 and upgrades to nothing else."
+                400, "SerializationException", "This server speaks only HTTP/1.1 and upgrades no connection."
             )
             return
         super().on_headers_complete()
         # Bound to this request: the next one may have been read before this one is answered.
-        self.scope[WHOLE_ANSWER] = partial(self._answer_whole, self.cycle)  # type: ignore[typeddict-unknown-key]
+        self.scope[WHOLE_RESPONSE] = partial(self._send_whole_response, self.cycle)  # type: ignore[typeddict-unknown-key]
         self._has_request = True
-        self._stage = _BODY
+        self._expected_part = _BODY
         self._head_bytes = 0
 
     def on_message_complete(self) -> None:
-        self._disarm()
-        self._stage = None
+        self._stop_timer()
+        self._expected_part = None
         if not self.transport.is_closing():
             super().on_message_complete()
 
@@ -410,7 +412,7 @@ class Connection(HttpToolsProtocol):
             self._unset_keepalive_if_required()
 
     def send_400_response(self, msg: str) -> None:
-        if self._is_answering() and self._stage is not _BODY:
+        if self._is_responding() and self._expected_part is not _BODY:
             # The request before the invalid bytes still gets its response; then the connection closes.
             self.cycle.keep_alive = False
             self.flow.pause_reading()
@@ -422,7 +424,9 @@ class Connection(HttpToolsProtocol):
 
     # --- whole responses ------------------------------------------------------------------------------------
 
-    def _answer_whole(self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes) -> bool:
+    def _send_whole_response(
+        self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes
+    ) -> bool:
         """Send a whole response and end the cycle, which uvicorn would do with two messages and two writes.
 
         Return False if the response would have to wait for the client or is not of the plain kind.
@@ -431,9 +435,9 @@ class Connection(HttpToolsProtocol):
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        ours = self.config.lines_of(cycle.default_headers)
+        server_headers = self.config.format_headers(cycle.default_headers)
         self.transport.write(
-            b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (status, _REASONS[status], ours, headers, body)
+            b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (status, _REASON_PHRASES[status], server_headers, headers, body)
         )
         cycle.message_event.set()
         cycle.on_response()
@@ -450,25 +454,25 @@ class Connection(HttpToolsProtocol):
         self._cancel_write_timer()
         super().resume_writing()
 
-    def _arm(self) -> None:
+    def _start_timer(self) -> None:
         if self._timer is None:
             bounds = self.config.bounds
-            timeout_s = bounds.body_timeout_s if self._stage is _BODY else bounds.head_timeout_s
-            self._timer = self.loop.call_later(timeout_s, self._give_up)
+            timeout_s = bounds.body_timeout_s if self._expected_part is _BODY else bounds.head_timeout_s
+            self._timer = self.loop.call_later(timeout_s, self._on_timeout)
 
-    def _disarm(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
-        if self.flow.read_paused or (self._stage is not _BODY and self._is_answering()):
+        if self.flow.read_paused or (self._expected_part is not _BODY and self._is_responding()):
             # The server is the slow side: the client cannot continue before it does.
-            self._arm()
-        elif self._stage is _BODY and self.cycle.response_started:
+            self._start_timer()
+        elif self._expected_part is _BODY and self.cycle.response_started:
             self.transport.abort()
-        elif self._stage is _BODY or self._head_bytes:
+        elif self._expected_part is _BODY or self._head_bytes:
             self._refuse(408, "RequestTimeoutException", "The request did not arrive in time.")
         else:
             self.transport.close()
@@ -480,22 +484,22 @@ class Connection(HttpToolsProtocol):
 
     # --- invalid requests -----------------------------------------------------------------------------------
 
-    def _is_answering(self) -> bool:
+    def _is_responding(self) -> bool:
         return self._has_request and not self.cycle.response_complete
 
     def _has_too_many_headers(self) -> bool:
         # Checked in the body too, because a chunked request may send trailers.
-        return len(self.headers) > self.config.bounds.headers_max
+        return len(self.headers) > self.config.bounds.max_headers
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         body = msgspec.json.encode({"__type": f"com.amazon.coral.service#{code}", "message": message})
         self.transport.write(
             b"HTTP/1.1 %d %s\r\nx-amzn-requestid: %s\r\ncontent-type: application/x-amz-json-1.0\r\n"
             b"content-length: %d\r\nconnection: close\r\n\r\n%s"
-            % (status, _REASONS[status], new_request_id(), len(body), body)
+            % (status, _REASON_PHRASES[status], create_request_id(), len(body), body)
         )
-        self._disarm()
-        if self._is_answering():
+        self._stop_timer()
+        if self._is_responding():
             # The app waits for a body that will not arrive, so report a disconnect to it.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -503,9 +507,9 @@ class Connection(HttpToolsProtocol):
 
 
 _BACKLOG: Final = 1024
-_PORT_MAX: Final = 65535
-_NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-_REASONS: Final = {
+_MAX_PORT: Final = 65535
+_NO_ADDRESS_ERRORS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_REASON_PHRASES: Final = {
     200: b"OK",
     400: b"Bad Request",
     408: b"Request Timeout",

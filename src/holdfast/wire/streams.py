@@ -15,12 +15,12 @@ import msgspec
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import ShardIterator, StreamName
-from holdfast.wire.arns import Place, stream_arn, stream_of
+from holdfast.wire.arns import AwsLocation, format_stream_arn, parse_stream_arn
 from holdfast.wire.shapes import Text, string
 
 SEQUENCE_NUMBER_DIGITS: Final = 21
 # The engine counts in signed 64 bits, so it never issued a larger number.
-SEQUENCE_NUMBER_MAX: Final = (1 << 63) - 1
+MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 1
 INVALID_STREAM: Final = "Invalid StreamArn"
 INVALID_ITERATOR: Final = "Invalid ShardIterator"
 
@@ -32,65 +32,65 @@ _unpack: Final = msgspec.msgpack.Decoder(tuple[str, str, str, int, float]).decod
 # --- shapes -------------------------------------------------------------------------------------------------
 
 
-def stream_arn_text(*, required: bool = False) -> Text:
-    return string(required=required, shortest=37, longest=1024)
+def stream_arn_shape(*, required: bool = False) -> Text:
+    return string(required=required, min_length=37, max_length=1024)
 
 
-def shard_id(*, required: bool = False) -> Text:
-    return string(required=required, shortest=28, longest=65)
+def shard_id_shape(*, required: bool = False) -> Text:
+    return string(required=required, min_length=28, max_length=65)
 
 
 # --- streams ------------------------------------------------------------------------------------------------
 
 
-def stream_name(arn: str) -> StreamName:
-    parts = stream_of(arn)
+def parse_stream_name(arn: str) -> StreamName:
+    parts = parse_stream_arn(arn)
     if parts is None:
         raise InvalidRequest(INVALID_STREAM)
     return StreamName(*parts, arn)
 
 
-def arn_of(stream: StreamName, place: Place) -> str:
-    return stream_arn(place, stream.table, stream.label)
+def to_stream_arn(stream: StreamName, location: AwsLocation) -> str:
+    return format_stream_arn(location, stream.table, stream.label)
 
 
 # --- sequence numbers ---------------------------------------------------------------------------------------
 
 
-def sequence_number_text(number: int) -> str:
+def format_sequence_number(number: int) -> str:
     """Format a sequence number, padded so that the texts sort as the numbers do."""
     return f"{number:0{SEQUENCE_NUMBER_DIGITS}d}"
 
 
-def sequence_number(text: str) -> int | None:
+def parse_sequence_number(text: str) -> int | None:
     """Parse a sequence number. Return None if the text is not a valid one."""
     number = int(text) if text.isascii() and text.isdecimal() else None
-    return None if number is None or number > SEQUENCE_NUMBER_MAX else number
+    return None if number is None or number > MAX_SEQUENCE_NUMBER else number
 
 
 # --- shard iterators ----------------------------------------------------------------------------------------
 
 
-def iterator_text(place: ShardIterator) -> str:
-    stream = place.stream
-    packed = _pack((stream.table, stream.label, place.shard, place.position, place.issued_at))
-    return base64.urlsafe_b64encode(_checksum(packed) + packed).decode()
+def encode_iterator(iterator: ShardIterator) -> str:
+    stream = iterator.stream
+    packed = _pack((stream.table, stream.label, iterator.shard, iterator.position, iterator.issued_at))
+    return base64.urlsafe_b64encode(_compute_checksum(packed) + packed).decode()
 
 
-def iterator(text: str) -> ShardIterator:
+def decode_iterator(text: str) -> ShardIterator:
     """Decode a shard iterator that this server issued."""
     try:
         content = base64.b64decode(text, altchars=b"-_", validate=True)
         packed = content[_CHECKSUM_BYTES:]
-        if content[:_CHECKSUM_BYTES] != _checksum(packed):
+        if content[:_CHECKSUM_BYTES] != _compute_checksum(packed):
             raise InvalidRequest(INVALID_ITERATOR)
         table, label, shard, position, issued_at = _unpack(packed)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         raise InvalidRequest(INVALID_ITERATOR) from None
-    if not 0 <= position <= SEQUENCE_NUMBER_MAX:
+    if not 0 <= position <= MAX_SEQUENCE_NUMBER:
         raise InvalidRequest(INVALID_ITERATOR)
     return ShardIterator(StreamName(table, label), shard, position, issued_at)
 
 
-def _checksum(packed: bytes) -> bytes:
+def _compute_checksum(packed: bytes) -> bytes:
     return crc32(packed).to_bytes(_CHECKSUM_BYTES, "big")

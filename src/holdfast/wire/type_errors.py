@@ -1,7 +1,7 @@
 """The texts of SerializationException: DynamoDB's errors for a request member of the wrong type.
 
 The two request readers, `shapes` and `values`, use them. The text depends on the found type, the expected
-type, and whether the value is inside a structure or inside a list or map (`element`).
+type, and whether the value is inside a structure or inside a list or map (`is_element`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ UNEXPECTED_NESTED: Final = (
 )
 
 
-def not_scalar(value: object, wanted: str) -> MalformedRequest:
+def build_scalar_error(value: object, expected: str) -> MalformedRequest:
     if type(value) is list:
-        return MalformedRequest(f"Unrecognized collection type class java.lang.{wanted}")
+        return MalformedRequest(f"Unrecognized collection type class java.lang.{expected}")
     if type(value) is dict:
         return MalformedRequest(UNEXPECTED_MAP)
-    return MalformedRequest(f"{_token_of(value)} cannot be converted to {wanted}")
+    return MalformedRequest(f"{_get_token_name(value)} cannot be converted to {expected}")
 
 
-def _token_of(value: object) -> str:
+def _get_token_name(value: object) -> str:
     """Return DynamoDB's name for a JSON scalar."""
     if type(value) is bool:
         return "TRUE_VALUE" if value else "FALSE_VALUE"
@@ -40,7 +40,7 @@ def _token_of(value: object) -> str:
     return "DECIMAL_VALUE" if type(value) is float else "NUMBER_VALUE"
 
 
-def not_binary(value: object) -> MalformedRequest:
+def build_binary_error(value: object) -> MalformedRequest:
     if type(value) is list:
         return MalformedRequest("Unrecognized collection type class java.nio.ByteBuffer")
     if type(value) is dict:
@@ -48,19 +48,19 @@ def not_binary(value: object) -> MalformedRequest:
     return MalformedRequest("only base-64-encoded strings are convertible to bytes")
 
 
-def not_structure(value: object, java: str, *, element: bool) -> MalformedRequest:
+def build_structure_error(value: object, java_type: str, *, is_element: bool) -> MalformedRequest:
     if type(value) is list:
-        return MalformedRequest(f"Unrecognized collection type class {java}")
-    return MalformedRequest(UNEXPECTED_ELEMENT if element else UNEXPECTED_FIELD)
+        return MalformedRequest(f"Unrecognized collection type class {java_type}")
+    return MalformedRequest(UNEXPECTED_ELEMENT if is_element else UNEXPECTED_FIELD)
 
 
-def not_list(value: object, *, element: bool) -> MalformedRequest:
+def build_list_error(value: object, *, is_element: bool) -> MalformedRequest:
     if type(value) is dict:
         return MalformedRequest(UNEXPECTED_MAP)
-    return MalformedRequest(UNEXPECTED_NESTED if element else UNEXPECTED_FIELD)
+    return MalformedRequest(UNEXPECTED_NESTED if is_element else UNEXPECTED_FIELD)
 
 
-def not_map(value: object, java: str, *, element: bool) -> MalformedRequest:
+def build_map_error(value: object, java_type: str, *, is_element: bool) -> MalformedRequest:
     if type(value) is list:
-        return MalformedRequest(f"Unrecognized collection type {java}")
-    return MalformedRequest(UNEXPECTED_NESTED if element else UNEXPECTED_FIELD)
+        return MalformedRequest(f"Unrecognized collection type {java_type}")
+    return MalformedRequest(UNEXPECTED_NESTED if is_element else UNEXPECTED_FIELD)

@@ -4,8 +4,8 @@
 for their responses. This is the hottest code of the wire, so it reads a request optimistically: one walk
 converts values that are plainly valid, and stops at the first doubt. Only then do the careful walks find
 DynamoDB's error, in DynamoDB's order: first the types of everything (`check_types`, SerializationException,
-at once), later the values (`settled`, ValidationException, when the operation asks). A `Suspect` keeps the
-values between the two.
+at once), later the values (`to_plain_item`, ValidationException, when the operation asks). An
+`UncheckedItem` keeps the values between the two.
 """
 
 from __future__ import annotations
@@ -21,16 +21,26 @@ import msgspec
 from holdfast.core.errors import InvalidRequest, MalformedRequest
 from holdfast.core.limits import NESTING_CONTAINERS_MAX
 from holdfast.operations import numbers
-from holdfast.operations.values import Item, Value, ordered
-from holdfast.wire.type_errors import NAMESPACE, not_binary, not_list, not_map, not_scalar, not_structure
+from holdfast.operations.values import Item, Value, sort_elements
+from holdfast.wire.type_errors import (
+    NAMESPACE,
+    build_binary_error,
+    build_list_error,
+    build_map_error,
+    build_scalar_error,
+    build_structure_error,
+)
 
-Tagged: TypeAlias = dict[str, Any]
+TaggedJson: TypeAlias = dict[str, Any]
 
 ATTRIBUTE_VALUE: Final = f"{NAMESPACE}AttributeValue"
 ATTRIBUTE_MAP: Final = f"java.util.Map<java.lang.String, {ATTRIBUTE_VALUE}>"
 
 EMPTY_VALUE: Final = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
-SEVERAL_VALUES: Final = "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
+SEVERAL_VALUES: Final = (
+    "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported "
+    "datatypes"
+)
 TOO_DEEP: Final = (
     "Nesting Levels have exceeded supported limits: "
     "Attributes in the item have nested levels beyond supported limit"
@@ -40,144 +50,144 @@ FALSE_NULL: Final = f"{INVALID}Null attribute value types must have the value of
 _BOOLEAN_WORDS: Final = {"TRUE": True, "1": True, "YES": True, "FALSE": False, "0": False, "NO": False}
 
 
-class Suspect(msgspec.Struct, frozen=True):
+class UncheckedItem(msgspec.Struct, frozen=True):
     """Attribute values whose types are valid but whose values are invalid or unusually written."""
 
-    tagged: Tagged
+    tagged: TaggedJson
 
 
-class UnplacedRefusal(InvalidRequest, label="UnplacedRefusal"):
+class UnprefixedInvalidRequest(InvalidRequest, label="UnplacedRefusal"):
     """An error about a number or a duplicate, which DynamoDB words the same wherever the value is."""
 
 
-class _Doubt(Exception):
+class _NotPlain(Exception):
     """A value that is not plainly valid."""
 
 
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-def read_item(tagged: Tagged) -> Item | Suspect:
-    """Read attribute values by name. Return plain values if all are plainly valid, else a `Suspect`."""
+def read_item(tagged: TaggedJson) -> Item | UncheckedItem:
+    """Read attribute values by name. Return plain values if all are valid, else an `UncheckedItem`."""
     try:
-        return _plain_map(tagged, 0)
-    except (_Doubt, KeyError, TypeError, ValueError, AttributeError, InvalidRequest):
-        check_types_of_map(tagged)
-        return Suspect(tagged)
+        return _read_plain_map(tagged, 0)
+    except (_NotPlain, KeyError, TypeError, ValueError, AttributeError, InvalidRequest):
+        check_map_types(tagged)
+        return UncheckedItem(tagged)
 
 
-def settled(read: Item | Suspect) -> Item:
+def to_plain_item(read: Item | UncheckedItem) -> Item:
     """Return the plain values, or raise the error for the first invalid one."""
     if isinstance(read, dict):
         return read
-    return {name: judged(tagged) for name, tagged in read.tagged.items()}
+    return {name: parse_attribute_value(tagged) for name, tagged in read.tagged.items()}
 
 
-def settled_start_key(read: Item | Suspect | None) -> Item | None:
+def to_plain_start_key(read: Item | UncheckedItem | None) -> Item | None:
     """Return the plain values of an exclusive start key. Most errors name it as the start key."""
     if read is None:
         return None
     try:
-        return settled(read)
-    except UnplacedRefusal:
+        return to_plain_item(read)
+    except UnprefixedInvalidRequest:
         raise
     except InvalidRequest as error:
         raise InvalidRequest(f"The provided starting key is invalid: {error.message}") from None
 
 
-def _plain_map(tagged: Tagged, depth: int) -> Item:
+def _read_plain_map(tagged: TaggedJson, depth: int) -> Item:
     plain: Item = {}
     for name, value in tagged.items():
         for tag, content in value.items():
             if tag == "S":
                 if type(content) is not str:
-                    raise _Doubt
+                    raise _NotPlain
                 plain[name] = content
             else:
-                plain[name] = _PLAIN[tag](content, depth)
+                plain[name] = _PLAIN_READERS[tag](content, depth)
         if len(value) != 1:
-            raise _Doubt
+            raise _NotPlain
     return plain
 
 
-def _plain_list(tagged: list[Any], depth: int) -> list[Value]:
+def _read_plain_list(tagged: list[Any], depth: int) -> list[Value]:
     plain: list[Value] = []
     for value in tagged:
         for tag, content in value.items():
-            plain.append(_PLAIN[tag](content, depth))
+            plain.append(_PLAIN_READERS[tag](content, depth))
         if len(value) != 1:
-            raise _Doubt
+            raise _NotPlain
     return plain
 
 
-def _plain_string(content: Any, depth: int) -> str:
+def _read_plain_string(content: Any, depth: int) -> str:
     if type(content) is not str:
-        raise _Doubt
+        raise _NotPlain
     return content
 
 
-def _plain_number(content: Any, depth: int) -> int | Decimal:
+def _read_plain_number(content: Any, depth: int) -> int | Decimal:
     if type(content) is not str:
-        raise _Doubt
+        raise _NotPlain
     return numbers.parse(content)
 
 
-def _plain_binary(content: Any, depth: int) -> bytes:
+def _read_plain_binary(content: Any, depth: int) -> bytes:
     if type(content) is not str:
-        raise _Doubt
-    return _binary(content)
+        raise _NotPlain
+    return _decode_base64(content)
 
 
-def _plain_bool(content: Any, depth: int) -> bool:
+def _read_plain_bool(content: Any, depth: int) -> bool:
     if type(content) is not bool:
-        raise _Doubt
+        raise _NotPlain
     return content
 
 
-def _plain_null(content: Any, depth: int) -> None:
+def _read_plain_null(content: Any, depth: int) -> None:
     if content is not True:
-        raise _Doubt
+        raise _NotPlain
 
 
-def _plain_inner_list(content: Any, depth: int) -> list[Value]:
+def _read_plain_inner_list(content: Any, depth: int) -> list[Value]:
     if type(content) is not list or depth >= NESTING_CONTAINERS_MAX:
-        raise _Doubt
-    return _plain_list(content, depth + 1)
+        raise _NotPlain
+    return _read_plain_list(content, depth + 1)
 
 
-def _plain_inner_map(content: Any, depth: int) -> Item:
+def _read_plain_inner_map(content: Any, depth: int) -> Item:
     if type(content) is not dict or depth >= NESTING_CONTAINERS_MAX:
-        raise _Doubt
-    return _plain_map(content, depth + 1)
+        raise _NotPlain
+    return _read_plain_map(content, depth + 1)
 
 
-def _plain_set(of: Callable[[Any, int], Any]) -> Callable[[Any, int], frozenset[Any]]:
+def _build_plain_set_reader(read_element: Callable[[Any, int], Any]) -> Callable[[Any, int], frozenset[Any]]:
     def read(content: Any, depth: int) -> frozenset[Any]:
         if type(content) is not list or not content:
-            raise _Doubt
-        elements = frozenset([of(each, depth) for each in content])
+            raise _NotPlain
+        elements = frozenset([read_element(each, depth) for each in content])
         if len(elements) != len(content):
-            raise _Doubt
+            raise _NotPlain
         return elements
 
     return read
 
 
-_PLAIN: Final[dict[str, Callable[[Any, int], Any]]] = {
-    "S": _plain_string,
-    "N": _plain_number,
-    "B": _plain_binary,
-    "BOOL": _plain_bool,
-    "NULL": _plain_null,
-    "L": _plain_inner_list,
-    "M": _plain_inner_map,
-    "SS": _plain_set(_plain_string),
-    "NS": _plain_set(_plain_number),
-    "BS": _plain_set(_plain_binary),
+_PLAIN_READERS: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "S": _read_plain_string,
+    "N": _read_plain_number,
+    "B": _read_plain_binary,
+    "BOOL": _read_plain_bool,
+    "NULL": _read_plain_null,
+    "L": _read_plain_inner_list,
+    "M": _read_plain_inner_map,
+    "SS": _build_plain_set_reader(_read_plain_string),
+    "NS": _build_plain_set_reader(_read_plain_number),
+    "BS": _build_plain_set_reader(_read_plain_binary),
 }
 
 
-def _binary(content: str) -> bytes:
+def _decode_base64(content: str) -> bytes:
     """Decode strict base64: leftover bits in the last character must be zero."""
     binary = b64decode(content, validate=True)
     if content.endswith("=") and b64encode(binary).decode() != content:
@@ -188,7 +198,7 @@ def _binary(content: str) -> bytes:
 # --- the careful walks: types -------------------------------------------------------------------------------
 
 
-def check_types_of_map(tagged: Tagged) -> None:
+def check_map_types(tagged: TaggedJson) -> None:
     for value in tagged.values():
         if value is not None:
             check_types(value)
@@ -200,7 +210,7 @@ def check_types(value: Any, depth: int = 0) -> None:
     Levels below the nesting limit are not checked: the value is rejected anyway.
     """
     if type(value) is not dict:
-        raise not_structure(value, ATTRIBUTE_VALUE, element=True)
+        raise build_structure_error(value, ATTRIBUTE_VALUE, is_element=True)
     if depth > NESTING_CONTAINERS_MAX:
         return
     for tag, content in value.items():
@@ -211,18 +221,18 @@ def check_types(value: Any, depth: int = 0) -> None:
 
 def _check_string(content: Any, depth: int) -> None:
     if type(content) is not str:
-        raise not_scalar(content, "String")
+        raise build_scalar_error(content, "String")
 
 
 def _check_binary(content: Any, depth: int) -> None:
     if type(content) is not str:
-        raise not_binary(content)
+        raise build_binary_error(content)
     if len(content) % 4:
         raise MalformedRequest(
             f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(content)}"
         )
     try:
-        _binary(content)
+        _decode_base64(content)
     except ValueError:
         raise MalformedRequest("Invalid last non-pad Base64 character dectected") from None
 
@@ -236,27 +246,27 @@ def read_boolean(content: Any) -> bool:
     if type(content) is bool:
         return content
     if type(content) is not str:
-        raise not_scalar(content, "Boolean")
+        raise build_scalar_error(content, "Boolean")
     meaning = _BOOLEAN_WORDS.get(content.upper())
     if meaning is None:
         raise MalformedRequest("Unexpected token received from parser")
     return meaning
 
 
-def _check_list(of: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+def _build_list_check(check_element: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
     def check(content: Any, depth: int) -> None:
         if type(content) is not list:
-            raise not_list(content, element=False)
+            raise build_list_error(content, is_element=False)
         for each in content:
             if each is not None:
-                of(each, depth + 1)
+                check_element(each, depth + 1)
 
     return check
 
 
 def _check_map(content: Any, depth: int) -> None:
     if type(content) is not dict:
-        raise not_map(content, ATTRIBUTE_MAP, element=False)
+        raise build_map_error(content, ATTRIBUTE_MAP, is_element=False)
     for each in content.values():
         if each is not None:
             check_types(each, depth + 1)
@@ -268,10 +278,10 @@ _TYPE_CHECKS: Final[dict[str, Callable[[Any, int], None]]] = {
     "B": _check_binary,
     "BOOL": _check_boolean,
     "NULL": _check_boolean,
-    "SS": _check_list(_check_string),
-    "NS": _check_list(_check_string),
-    "BS": _check_list(_check_binary),
-    "L": _check_list(check_types),
+    "SS": _build_list_check(_check_string),
+    "NS": _build_list_check(_check_string),
+    "BS": _build_list_check(_check_binary),
+    "L": _build_list_check(check_types),
     "M": _check_map,
 }
 
@@ -279,37 +289,37 @@ _TYPE_CHECKS: Final[dict[str, Callable[[Any, int], None]]] = {
 # --- the careful walks: values ------------------------------------------------------------------------------
 
 
-def judged(tagged: Tagged | None, depth: int = 0) -> Value:
+def parse_attribute_value(tagged: TaggedJson | None, depth: int = 0) -> Value:
     """Return the plain value of an attribute value whose types are valid, or raise its error.
 
     An invalid value is reported before the error for several types at once.
     """
-    given = [tag for tag in _JUDGES if tagged is not None and tagged.get(tag) is not None]
-    if tagged is None or not given:
+    tags = [tag for tag in _PARSERS if tagged is not None and tagged.get(tag) is not None]
+    if tagged is None or not tags:
         raise InvalidRequest(EMPTY_VALUE)
-    plain = [_JUDGES[tag](tagged[tag], depth) for tag in given]
-    if len(given) > 1:
+    plain = [_PARSERS[tag](tagged[tag], depth) for tag in tags]
+    if len(tags) > 1:
         raise InvalidRequest(SEVERAL_VALUES)
     return plain[0]  # type: ignore[no-any-return]
 
 
-def _judge_number(content: str, depth: int) -> int | Decimal:
+def _parse_number(content: str, depth: int) -> int | Decimal:
     try:
         return numbers.parse(content)
     except InvalidRequest as error:
-        raise UnplacedRefusal(error.message) from None
+        raise UnprefixedInvalidRequest(error.message) from None
 
 
-def _judge_boolean(content: bool | str, depth: int) -> bool:
+def _parse_boolean(content: bool | str, depth: int) -> bool:
     return read_boolean(content)
 
 
-def _judge_null(content: bool | str, depth: int) -> None:
+def _parse_null(content: bool | str, depth: int) -> None:
     if not read_boolean(content):
         raise InvalidRequest(FALSE_NULL)
 
 
-def _judge_strings(content: list[str | None], depth: int) -> frozenset[str]:
+def _parse_strings(content: list[str | None], depth: int) -> frozenset[str]:
     if not content:
         raise InvalidRequest(f"{INVALID}An string set  may not be empty")
     strings = [each for each in content if each is not None]
@@ -317,67 +327,69 @@ def _judge_strings(content: list[str | None], depth: int) -> frozenset[str]:
         raise InvalidRequest(f"{INVALID}An string set may not have a null string as a member")
     elements = frozenset(strings)
     if len(elements) != len(content):
-        raise UnplacedRefusal(f"{INVALID}Input collection [{', '.join(strings)}] contains duplicates.")
+        raise UnprefixedInvalidRequest(
+            f"{INVALID}Input collection [{', '.join(strings)}] contains duplicates."
+        )
     return elements
 
 
-def _judge_numbers(content: list[str | None], depth: int) -> frozenset[int | Decimal]:
+def _parse_numbers(content: list[str | None], depth: int) -> frozenset[int | Decimal]:
     if not content:
-        raise UnplacedRefusal(f"{INVALID}An number set  may not be empty")
-    elements = frozenset([_judge_number(each or "", depth) for each in content])
+        raise UnprefixedInvalidRequest(f"{INVALID}An number set  may not be empty")
+    elements = frozenset([_parse_number(each or "", depth) for each in content])
     if len(elements) != len(content):
-        raise UnplacedRefusal("Input collection contains duplicates")
+        raise UnprefixedInvalidRequest("Input collection contains duplicates")
     return elements
 
 
-def _judge_binaries(content: list[str | None], depth: int) -> frozenset[bytes]:
+def _parse_binaries(content: list[str | None], depth: int) -> frozenset[bytes]:
     if not content:
         raise InvalidRequest(f"{INVALID}Binary sets should not be empty")
     strings = [each for each in content if each is not None]
     if len(strings) != len(content):
         raise InvalidRequest(f"{INVALID}Binary sets may not contain null or empty values")
-    elements = frozenset(map(_binary, strings))
+    elements = frozenset(map(_decode_base64, strings))
     if len(elements) != len(content):
-        raise UnplacedRefusal(
+        raise UnprefixedInvalidRequest(
             f"{INVALID}Input collection [{', '.join(strings)}]of type BS contains duplicates."
         )
     return elements
 
 
-def _judge_list(content: list[Tagged | None], depth: int) -> list[Value]:
+def _parse_list(content: list[TaggedJson | None], depth: int) -> list[Value]:
     if depth >= NESTING_CONTAINERS_MAX:
         raise InvalidRequest(TOO_DEEP)
-    return [judged(each, depth + 1) for each in content]
+    return [parse_attribute_value(each, depth + 1) for each in content]
 
 
-def _judge_map(content: dict[str, Tagged | None], depth: int) -> Item:
+def _parse_map(content: dict[str, TaggedJson | None], depth: int) -> Item:
     if depth >= NESTING_CONTAINERS_MAX:
         raise InvalidRequest(TOO_DEEP)
-    return {name: judged(each, depth + 1) for name, each in content.items()}
+    return {name: parse_attribute_value(each, depth + 1) for name, each in content.items()}
 
 
-_JUDGES: Final[dict[str, Callable[[Any, int], Any]]] = {
-    "S": _plain_string,
-    "B": _plain_binary,
-    "N": _judge_number,
-    "BOOL": _judge_boolean,
-    "NULL": _judge_null,
-    "BS": _judge_binaries,
-    "NS": _judge_numbers,
-    "SS": _judge_strings,
-    "L": _judge_list,
-    "M": _judge_map,
+_PARSERS: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "S": _read_plain_string,
+    "B": _read_plain_binary,
+    "N": _parse_number,
+    "BOOL": _parse_boolean,
+    "NULL": _parse_null,
+    "BS": _parse_binaries,
+    "NS": _parse_numbers,
+    "SS": _parse_strings,
+    "L": _parse_list,
+    "M": _parse_map,
 }
 
 
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def tagged_item(item: Mapping[str, Value]) -> Tagged:
+def encode_item(item: Mapping[str, Value]) -> TaggedJson:
     """Encode an item for the wire. The values have Python's own types, so each value's exact type decides its
     tag.
     """
-    tagged: Tagged = {}
+    tagged: TaggedJson = {}
     for name, value in item.items():
         kind = type(value)
         if kind is str:
@@ -385,31 +397,31 @@ def tagged_item(item: Mapping[str, Value]) -> Tagged:
         elif kind is int:
             tagged[name] = {"N": str(value)}
         else:
-            tagged[name] = _TAGGED[kind](value)
+            tagged[name] = _ENCODERS[kind](value)
     return tagged
 
 
-def tagged_value(value: Value) -> Tagged:
-    return _TAGGED[type(value)](value)
+def encode_value(value: Value) -> TaggedJson:
+    return _ENCODERS[type(value)](value)
 
 
-def _tagged_set(elements: frozenset[Any]) -> Tagged:
+def _encode_set(elements: frozenset[Any]) -> TaggedJson:
     kind = type(next(iter(elements)))
     if kind is str:
-        return {"SS": ordered(elements)}
+        return {"SS": sort_elements(elements)}
     if kind is bytes:
-        return {"BS": [b64encode(each).decode() for each in ordered(elements)]}
-    return {"NS": [numbers.text(each) for each in ordered(elements)]}
+        return {"BS": [b64encode(each).decode() for each in sort_elements(elements)]}
+    return {"NS": [numbers.to_text(each) for each in sort_elements(elements)]}
 
 
-_TAGGED: Final[dict[type, Callable[[Any], Tagged]]] = {
+_ENCODERS: Final[dict[type, Callable[[Any], TaggedJson]]] = {
     str: lambda value: {"S": value},
     int: lambda value: {"N": str(value)},
-    Decimal: lambda value: {"N": numbers.text(value)},
+    Decimal: lambda value: {"N": numbers.to_text(value)},
     bytes: lambda value: {"B": b64encode(value).decode()},
     bool: lambda value: {"BOOL": value},
     type(None): lambda _: {"NULL": True},
-    list: lambda value: {"L": [_TAGGED[type(each)](each) for each in value]},
-    dict: lambda value: {"M": tagged_item(value)},
-    frozenset: _tagged_set,
+    list: lambda value: {"L": [_ENCODERS[type(each)](each) for each in value]},
+    dict: lambda value: {"M": encode_item(value)},
+    frozenset: _encode_set,
 }

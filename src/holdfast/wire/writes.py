@@ -11,13 +11,13 @@ from holdfast.core.limits import ATTRIBUTE_NAME_BYTES_MAX, ITEM_BYTES_MAX, NUMBE
 from holdfast.operations.tables import CapacityDetail, WriteResult
 from holdfast.operations.values import Item, Value, item_size
 from holdfast.wire import capacity
-from holdfast.wire.shapes import Answer, Request, Shape, string
-from holdfast.wire.values import INVALID, Suspect, settled, tagged_item
+from holdfast.wire.shapes import Request, Response, Shape, string
+from holdfast.wire.values import INVALID, UncheckedItem, encode_item, to_plain_item
 
 RETURN_VALUES: Final[Shape] = string(enum=("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"))
 RETURN_VALUES_ON_FAILURE: Final[Shape] = string(enum=("ALL_OLD", "NONE"))
 RETURN_ITEM_COLLECTION_METRICS: Final[Shape] = string(enum=("SIZE", "NONE"))
-_UTF8_BYTES_MAX: Final = 4
+_MAX_UTF8_BYTES: Final = 4
 
 
 def check_returns_old(request: Request) -> None:
@@ -26,21 +26,21 @@ def check_returns_old(request: Request) -> None:
         raise InvalidRequest("ReturnValues can only be ALL_OLD or NONE")
 
 
-def settled_item(read: Item | Suspect) -> Item:
+def to_plain_put_item(read: Item | UncheckedItem) -> Item:
     """Return the item of a put as plain values. An attribute with an empty name is reported before any
     value.
     """
-    if "" in (read.tagged if isinstance(read, Suspect) else read):
+    if "" in (read.tagged if isinstance(read, UncheckedItem) else read):
         raise InvalidRequest("Empty attribute name")
-    return settled(read)
+    return to_plain_item(read)
 
 
-def check_item_size(whole: Item) -> None:
+def check_item_size(item: Item) -> None:
     """Raise for an item that is too large or has an attribute name that is too long."""
-    at_most = _size_at_most(whole)
+    at_most = _estimate_max_size(item)
     if at_most > ATTRIBUTE_NAME_BYTES_MAX:
-        _check_names(whole)
-    if at_most > ITEM_BYTES_MAX and item_size(whole) > ITEM_BYTES_MAX:
+        _check_names(item)
+    if at_most > ITEM_BYTES_MAX and item_size(item) > ITEM_BYTES_MAX:
         raise InvalidRequest("Item size has exceeded the maximum allowed size")
 
 
@@ -57,33 +57,33 @@ def _check_names(value: Value) -> None:
             _check_names(each)
 
 
-def _size_at_most(whole: Item) -> int:
+def _estimate_max_size(item: Item) -> int:
     """Return an upper bound of the size, much cheaper than the exact size and sufficient for nearly every
     item.
     """
     total = 0
-    for name, value in whole.items():
+    for name, value in item.items():
         kind = type(value)
         if kind is str:
-            total += _UTF8_BYTES_MAX * (len(name) + len(value))  # type: ignore[arg-type]
+            total += _MAX_UTF8_BYTES * (len(name) + len(value))  # type: ignore[arg-type]
         else:
-            total += _UTF8_BYTES_MAX * len(name) + _VALUE_AT_MOST[kind](value)
+            total += _MAX_UTF8_BYTES * len(name) + _MAX_VALUE_SIZES[kind](value)
     return total
 
 
-_VALUE_AT_MOST: Final[dict[type, Callable[[Any], int]]] = {
-    str: lambda value: _UTF8_BYTES_MAX * len(value),
+_MAX_VALUE_SIZES: Final[dict[type, Callable[[Any], int]]] = {
+    str: lambda value: _MAX_UTF8_BYTES * len(value),
     int: lambda _: NUMBER_DIGITS_MAX,
     Decimal: lambda _: NUMBER_DIGITS_MAX,
     bytes: len,
     bool: lambda _: 1,
     type(None): lambda _: 1,
-    frozenset: lambda value: sum([_VALUE_AT_MOST[type(each)](each) for each in value]),
-    list: lambda value: 3 + sum([1 + _VALUE_AT_MOST[type(each)](each) for each in value]),
-    dict: lambda value: 3 + len(value) + _size_at_most(value),
+    frozenset: lambda value: sum([_MAX_VALUE_SIZES[type(each)](each) for each in value]),
+    list: lambda value: 3 + sum([1 + _MAX_VALUE_SIZES[type(each)](each) for each in value]),
+    dict: lambda value: 3 + len(value) + _estimate_max_size(value),
 }
 
 
-def encode_write(result: WriteResult, detail: CapacityDetail) -> Answer:
-    answer = {} if result.attributes is None else {"Attributes": tagged_item(result.attributes)}
-    return capacity.tell(answer, result.capacity, detail)
+def encode_write(result: WriteResult, detail: CapacityDetail) -> Response:
+    response = {} if result.attributes is None else {"Attributes": encode_item(result.attributes)}
+    return capacity.add_consumed_capacity(response, result.capacity, detail)

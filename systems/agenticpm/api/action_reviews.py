@@ -175,4 +175,4 @@ def _refuse_unsendable(detail: Mapping[str, Any]) -> None:
     try:
         OutgoingMail(to=tuple(to), subject=detail.get("subject", ""), text=detail.get("text", ""))
     except ValueError:
-        raise InvalidRequest("A mail needs someone to go to, a subject and a text.") from None
+        raise InvalidRequest("A mail needs a recipient, a subject and a text.") from None

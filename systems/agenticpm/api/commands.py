@@ -31,7 +31,7 @@ FILE_BYTES_MAX: Final = 1024 * 1024
 
 ProjectArg = Annotated[str, "The id of the project"]
 ActionProject = Annotated[str, "The id of the project, or `global` for an action without a project"]
-ByArg = Annotated[str, "The person who does this"]
+ByArg = Annotated[str, "Your name, which is recorded with the change"]
 LimitArg = Annotated[int, "The maximum number to show"]
 CursorArg = Annotated[str | None, "The cursor of the previous page"]
 
@@ -153,7 +153,7 @@ async def artefacts_import(
 
 
 async def artefacts_diff(stores: Stores, project: ProjectArg, type: TypeArg) -> Any:
-    """Show the differences to the previous version."""
+    """Show the differences from the previous version."""
     found = await artefact_views.diff(stores, project, type)
     return Explanation(found["lines"] or ["Nothing differs."], to_json(found))
 
@@ -220,7 +220,9 @@ async def escalations_list(
     )
 
 
-async def escalations_show(stores: Stores, project: ProjectArg, id: Annotated[str, "Its id"]) -> Any:
+async def escalations_show(
+    stores: Stores, project: ProjectArg, id: Annotated[str, "The id of the escalation"]
+) -> Any:
     """Show an escalation with its options."""
     return to_json(await escalation_views.get_escalation(stores, project, id))
 
@@ -228,9 +230,9 @@ async def escalations_show(stores: Stores, project: ProjectArg, id: Annotated[st
 async def escalations_decide(
     stores: Stores,
     project: ProjectArg,
-    id: Annotated[str, "Its id"],
-    decision: Annotated[str, "One of its options, by its name"],
-    notes: Annotated[str | None, "Why"] = None,
+    id: Annotated[str, "The id of the escalation"],
+    decision: Annotated[str, "The name of one of its options"],
+    notes: Annotated[str | None, "The reason for the decision"] = None,
     by: ByArg = "user",
 ) -> Any:
     """Decide an escalation. The decision log records it in the same transaction."""
@@ -254,34 +256,36 @@ async def actions_list(
     )
 
 
-async def actions_show(stores: Stores, project: ActionProject, id: Annotated[str, "Its id"]) -> Any:
+async def actions_show(
+    stores: Stores, project: ActionProject, id: Annotated[str, "The id of the action"]
+) -> Any:
     """Show an action."""
     return to_json(await action_reviews.get_action(stores, _parse_scope(project), id))
 
 
 async def actions_approve(
-    stores: Stores, project: ActionProject, id: Annotated[str, "Its id"], by: ByArg = "user"
+    stores: Stores, project: ActionProject, id: Annotated[str, "The id of the action"], by: ByArg = "user"
 ) -> Any:
-    """Approve a held action: it is due at once."""
+    """Approve a held action: it is due immediately."""
     return to_json(await action_reviews.approve(stores, _parse_scope(project), id, by=by))
 
 
 async def actions_edit(
     stores: Stores,
     project: ActionProject,
-    id: Annotated[str, "Its id"],
+    id: Annotated[str, "The id of the action"],
     detail: Annotated[dict[str, Any], "The fields to replace, as a JSON object"],
     by: ByArg = "user",
 ) -> Any:
-    """Edit the content of a held action. The hold continues."""
+    """Edit the content of a held action. Its due time stays."""
     return to_json(await action_reviews.edit(stores, _parse_scope(project), id, by=by, detail=detail))
 
 
 async def actions_cancel(
     stores: Stores,
     project: ActionProject,
-    id: Annotated[str, "Its id"],
-    reason: Annotated[str | None, "Why"] = None,
+    id: Annotated[str, "The id of the action"],
+    reason: Annotated[str | None, "The reason for the cancellation"] = None,
     by: ByArg = "user",
 ) -> Any:
     """Cancel a held action: it is never executed."""
@@ -289,11 +293,11 @@ async def actions_cancel(
 
 
 async def actions_reopen(
-    stores: Stores, project: ActionProject, id: Annotated[str, "Its id"], by: ByArg = "user"
+    stores: Stores, project: ActionProject, id: Annotated[str, "The id of the action"], by: ByArg = "user"
 ) -> Any:
     """Reopen a refused action: it is due again.
 
-    For one with OutcomeUnknown, first check that it was not done.
+    If it was refused with OutcomeUnknown, first check at the external service that it was not done.
     """
     return to_json(await action_reviews.reopen(stores, _parse_scope(project), id, by=by))
 
@@ -337,10 +341,10 @@ async def integrations_rotate(
     stores: Stores,
     integration: Annotated[Integration, "jira, asana, outlook or resend"],
     file: Annotated[
-        Path | None, "A JSON file with new credentials; default: re-encrypt the present ones"
+        Path | None, "A JSON file with new credentials; default: re-encrypt the stored ones"
     ] = None,
 ) -> Any:
-    """Replace the credentials, or re-encrypt them with the cipher's current key."""
+    """Replace the credentials, or re-encrypt the stored ones with the current key."""
     given = None if file is None else _read_json(file)
     return to_json(await integration_settings.rotate(stores, open_cipher(), integration, given))
 

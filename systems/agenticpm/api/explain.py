@@ -113,10 +113,10 @@ def explain_action(action: Action) -> Explanation:
         f"{_format_time(action.created_at)} proposed: {action.description} [{action.action_type} {action.id}]"
     ]
     because = (action.detail or {}).get("because")
-    lines += _format_evidence(because) if isinstance(because, Mapping) else ["No signal caused it."]
+    lines += _format_evidence(because) if isinstance(because, Mapping) else ["No signal caused this action."]
     lines.append(_format_confidence(action))
     if held_for := (action.detail or {}).get(SITE_KEY):
-        lines.append(f"It is only for {held_for}.")
+        lines.append(f"It may be executed only at {held_for}.")
     if action.reviewed_by is not None and action.reviewed_at is not None:
         lines.append(f"{_format_time(action.reviewed_at)} reviewed by {action.reviewed_by}: {action.review}.")
     lines.append(format_outcome(action))
@@ -129,8 +129,8 @@ def explain_escalation(escalation: Escalation) -> Explanation:
         *_format_evidence(escalation.context),
     ]
     for option in escalation.options:
-        for_, against = "; ".join(option.pros) or "nothing", "; ".join(option.cons) or "nothing"
-        lines.append(f"  {option.option}: for it {for_}; against it {against}.")
+        for_, against = "; ".join(option.pros) or "none", "; ".join(option.cons) or "none"
+        lines.append(f"  {option.option}: pros: {for_}; cons: {against}.")
     if escalation.agent_recommendation is not None:
         lines.append(
             f"The agent recommends {escalation.agent_recommendation}: "
@@ -168,7 +168,7 @@ def _format_ending(escalation: Escalation) -> str:
         return f"It is superseded by {escalation.superseded_by}."
     if escalation.status is EscalationStatus.pending:
         until = "" if escalation.expires_at is None else f", until {_format_time(escalation.expires_at)}"
-        return f"It waits for a person{until}."
+        return f"It waits for a person's decision{until}."
     return f"It is {escalation.status}."
 
 

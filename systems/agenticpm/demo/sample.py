@@ -26,8 +26,8 @@ from agenticpm.domain.tickets import (
     Signal,
     Snapshot,
     Sprint,
-    Stage,
     Ticket,
+    TicketStage,
     Writing,
 )
 from agenticpm.domain.writers.rules import RulesWriter
@@ -160,7 +160,7 @@ def _build_snapshot(rng: Random, project: Project, now: datetime) -> Snapshot:
 
 
 def _build_ticket(rng: Random, project: Project, number: int, now: datetime) -> Ticket:
-    stage = rng.choice(list(Stage))
+    stage = rng.choice(list(TicketStage))
     born = now - timedelta(days=rng.randint(8, 90))
     touched = now - timedelta(days=rng.randint(0, 12))
     return Ticket(
@@ -169,7 +169,7 @@ def _build_ticket(rng: Random, project: Project, number: int, now: datetime) -> 
         title=f"Part {number} of the work",
         status=stage.replace("_", " ").title(),
         stage=stage,
-        is_blocked=stage is Stage.in_progress and rng.random() < 0.2,
+        is_blocked=stage is TicketStage.in_progress and rng.random() < 0.2,
         priority=rng.choice(list(Priority)),
         points=Decimal(rng.choice((1, 2, 3, 5, 8))),
         assignee=rng.choice(("Sarah K", "Damien", "Ada")),
@@ -178,8 +178,8 @@ def _build_ticket(rng: Random, project: Project, number: int, now: datetime) -> 
         has_criteria=rng.random() < 0.8,
         created_at=born,
         updated_at=max(born, touched),
-        started_at=born + timedelta(days=2) if stage is not Stage.to_do else None,
-        resolved_at=max(born, touched) if stage is Stage.done else None,
+        started_at=born + timedelta(days=2) if stage is not TicketStage.to_do else None,
+        resolved_at=max(born, touched) if stage is TicketStage.done else None,
     )
 
 

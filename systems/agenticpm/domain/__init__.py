@@ -1,1 +1,1 @@
-"""Pure rules: signals, conditions, autonomy, artefact contents. No stores, no I/O."""
+"""The pure rules of AgenticPM: signals, conditions, autonomy, artefact contents. No stores, no I/O."""

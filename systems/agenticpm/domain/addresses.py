@@ -1,4 +1,4 @@
-"""Mail addresses: validate recipients, and neutralize links and addresses in texts from outside.
+"""Mail addresses: validate one address, and remove links and addresses from texts that come from outside.
 
 Without this, anyone who can write a ticket could send a link to the stakeholders in the agent's name.
 Outgoing text from a ticket, a mail or the RAID log passes `sanitize_text` or `sanitize_line`; the agent's own
@@ -38,16 +38,19 @@ _HOST_STOP: Final = re.compile(rf"(?<=[^\W_]){_FULL_STOP}(?=[^\W\d_]{{2}})")
 
 
 def is_address(value: Any) -> bool:
-    """Return whether the value is exactly one mail address: `name@host.example`, in ASCII."""
+    """Return whether the value is exactly one ASCII mail address (`name@host.example`) of at most 254
+    characters.
+    """
     if not isinstance(value, str) or len(value) > ADDRESS_CHARS_MAX or value.find("@") > NAME_CHARS_MAX:
         return False
     return _ADDRESS.fullmatch(value) is not None
 
 
 def sanitize_text(text: str, max_chars: int = OUTWARD_CHARS_MAX) -> str:
-    """Return an outside text as it may be sent: no links, addresses or control characters, truncated.
+    """Return an outside text as it may be sent: links and addresses replaced, no control characters,
+    truncated.
 
-    Keep its lines.
+    Keep its line breaks. `max_chars` limits each line and the whole text.
     """
     lines = (sanitize_line(line, max_chars) for line in text[: max_chars * 8].splitlines())
     text_out = "\n".join(lines).strip()
@@ -55,7 +58,7 @@ def sanitize_text(text: str, max_chars: int = OUTWARD_CHARS_MAX) -> str:
 
 
 def sanitize_line(text: str, max_chars: int = TITLE_CHARS_MAX) -> str:
-    """Return an outside text as one line that may be sent."""
+    """Return an outside text as one line that may be sent: links and addresses replaced, truncated."""
     # Normalize first: an invisible character must not hide a link from the patterns below.
     plain = to_line(unicodedata.normalize("NFC", text), max_chars * 4)
     sanitized = _LINK.sub(LINK_REMOVED, plain)

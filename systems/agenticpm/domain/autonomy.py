@@ -1,4 +1,4 @@
-"""Autonomy rules: what the agent may do at each level, how confident it must be, and what it proposes.
+"""Autonomy rules: the action or question a signal leads to, its confidence scores, and whether it is allowed.
 
 At `monitoring` the agent observes. At `artefact` it writes artefacts and asks people. At `tactical` it also
 performs the actions in a project's `allowed_actions`. Four scores measure the confidence in an action; if one
@@ -18,7 +18,7 @@ from typing import Any, Final
 from agenticpm.domain.addresses import is_address, sanitize_line, sanitize_text
 from agenticpm.domain.conditions import is_stuck
 from agenticpm.domain.plain_text import to_line
-from agenticpm.domain.tickets import OutgoingMail, Signal, SignalKind, Snapshot, Stage, Ticket
+from agenticpm.domain.tickets import OutgoingMail, Signal, SignalKind, Snapshot, Ticket, TicketStage
 from agenticpm.model.entities import ActionType, Autonomy, Confidence, Option, Project, ProjectStatus, Source
 
 COMMENT: Final = "comment"
@@ -64,7 +64,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Question:
-    """A question that a person has to decide."""
+    """A question for a person: they choose one of `options`. `subject` identifies it, so it is asked once."""
 
     title: str
     subject: str
@@ -76,7 +76,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Precedents:
-    """Results of a project's latest actions of one type, and the number of all its actions within a day."""
+    """Counts of a project's earlier actions of one type by result, and of all its actions of the last day."""
 
     executed: int = 0
     cancelled: int = 0
@@ -87,7 +87,10 @@ class Precedents:
 
 
 def propose(project: Project, signal: Signal) -> Proposal | Question | None:
-    """Return the action or question that a signal calls for, or None."""
+    """Return the action or question that a signal calls for at the project's autonomy level, or None.
+
+    At `monitoring` it is always None; actions are proposed only at `tactical`.
+    """
     if project.autonomy_level is Autonomy.monitoring:
         return None
     if (question := _build_question(signal)) is not None:
@@ -104,6 +107,7 @@ def propose(project: Project, signal: Signal) -> Proposal | Question | None:
 
 
 def _propose_comment(project: Project, signal: Signal) -> Proposal:
+    """Propose the comment for a blocked or stale ticket, or one without acceptance criteria."""
     text = {
         SignalKind.blocked: "This ticket is blocked. What is it waiting for, and who can help?",
         SignalKind.stale: "There was no news here for a while. Is it still being worked on?",
@@ -122,6 +126,7 @@ def _propose_comment(project: Project, signal: Signal) -> Proposal:
 
 
 def _propose_mail(project: Project, signal: Signal) -> Proposal | None:
+    """Propose a mail to the project's stakeholders about an overdue risk, or None without stakeholders."""
     recipients = project.config.get("stakeholders")
     if not recipients:
         return None
@@ -138,15 +143,16 @@ def _propose_mail(project: Project, signal: Signal) -> Proposal | None:
 
 
 def _build_question(signal: Signal) -> Question | None:
+    """Return the question for a slipping milestone or scope creep; None for any other signal."""
     options: tuple[Option, ...]
     if signal.kind is SignalKind.slipping_milestone and signal.severity == "info":
         return None  # people moved the date, and the new one can be met
     if signal.kind is SignalKind.slipping_milestone:
         options = (
+            Option(option="Move the date", pros=["Keeps the scope"], cons=["Stakeholders must be informed"]),
             Option(
-                option="Move the date", pros=["Keeps the scope"], cons=["Those who wait for it must be told"]
+                option="Cut the scope", pros=["Keeps the date"], cons=["Part of the scope is delivered later"]
             ),
-            Option(option="Cut the scope", pros=["Keeps the date"], cons=["Something is delivered later"]),
             Option(option="Keep both", pros=["No change of plan"], cons=["The risk stays"]),
         )
         return _build_signal_question(
@@ -156,7 +162,7 @@ def _build_question(signal: Signal) -> Question | None:
         options = (
             Option(
                 option="Accept the new work",
-                pros=["Nobody waits for it"],
+                pros=["It is delivered without delay"],
                 cons=["The sprint's goal is at risk"],
             ),
             Option(option="Move it to the backlog", pros=["Keeps the goal"], cons=["It is delivered later"]),
@@ -191,6 +197,7 @@ def build_signal_detail(signal: Signal) -> dict[str, Any]:
 def compute_confidence(
     project: Project, snapshot: Snapshot, proposal: Proposal, precedents: Precedents
 ) -> Confidence:
+    """Score a proposal from 0 to 1 by source agreement, bounds, schema validity and precedents."""
     return Confidence(
         source_agreement=_score_agreement(snapshot, proposal),
         boundary_compliance=Decimal(int(_is_within_bounds(project, proposal, precedents))),
@@ -200,14 +207,17 @@ def compute_confidence(
 
 
 def find_failing_scores(confidence: Confidence) -> list[str]:
-    """Return the scores below their minimum; if there are none, the agent may act alone."""
+    """Return the names of the scores below their minimum; if there are none, the agent may act alone."""
     return [name for name, least in MIN_SCORES.items() if getattr(confidence, name) < least]
 
 
 def build_permission_question(
     proposal: Proposal, confidence: Confidence, failing: Sequence[str], site: str | None = None
 ) -> Question:
-    """Build the question that replaces an action with too low confidence, for `site`."""
+    """Build the question that asks for permission when an action has too low confidence.
+
+    `failing` are the names of the failing scores; `site` is the integration that the action was proposed for.
+    """
     return Question(
         title=f"May the agent do this? {proposal.description}"[:200],
         subject=f"{proposal.kind}:{proposal.signal.key}",
@@ -224,9 +234,9 @@ def build_permission_question(
         },
         options=(
             Option(
-                option=DO_IT, pros=[proposal.description], cons=[f"Not sure enough: {', '.join(failing)}"]
+                option=DO_IT, pros=[proposal.description], cons=[f"Confidence too low: {', '.join(failing)}"]
             ),
-            Option(option=LEAVE_IT, pros=["Nothing goes out"], cons=[proposal.signal.summary]),
+            Option(option=LEAVE_IT, pros=["Nothing is sent"], cons=[proposal.signal.summary]),
         ),
         recommendation=None,
         rationale=None,
@@ -234,7 +244,10 @@ def build_permission_question(
 
 
 def _score_agreement(snapshot: Snapshot, proposal: Proposal) -> Decimal:
-    """Score the agreement with the tracker: the share of evidence tickets that the snapshot has."""
+    """Score the agreement with the tracker: the share of evidence tickets that the snapshot has.
+
+    A signal without evidence scores 0, one whose evidence names no ticket 1.
+    """
     tickets = [each.ticket for each in proposal.signal.evidence if each.ticket is not None]
     if not proposal.signal.evidence:
         return Decimal(0)
@@ -245,10 +258,12 @@ def _score_agreement(snapshot: Snapshot, proposal: Proposal) -> Decimal:
 
 
 def _is_within_bounds(project: Project, proposal: Proposal, precedents: Precedents) -> bool:
+    """Return whether the project allows the kind of action now and the daily limit is not reached."""
     return find_refusal(project, proposal.kind) is None and precedents.today < ACTIONS_PER_DAY_MAX
 
 
 def _is_valid(proposal: Proposal) -> bool:
+    """Return whether the detail is complete: a valid mail, or a ticket and a text."""
     detail = proposal.detail
     if proposal.kind == MAIL:
         try:
@@ -259,7 +274,9 @@ def _is_valid(proposal: Proposal) -> bool:
 
 
 def parse_mail(detail: Mapping[str, Any]) -> OutgoingMail:
-    """Return the mail that a detail describes. Raise ValueError if it is invalid."""
+    """Return the mail that an action's detail describes. Raise ValueError if a field or an address is
+    invalid.
+    """
     mail = OutgoingMail.model_validate({name: detail.get(name) for name in ("to", "subject", "text")})
     if wrong := [each for each in mail.to if not is_address(each)]:
         raise ValueError(f"{wrong[0]!r} is not a mail address")
@@ -267,7 +284,8 @@ def parse_mail(detail: Mapping[str, Any]) -> OutgoingMail:
 
 
 def _score_precedents(precedents: Precedents) -> Decimal:
-    """Return the share of earlier actions that were executed, or the neutral score without any."""
+    """Return the share of decided earlier actions that were executed, or `NO_PRECEDENT` if there were none.
+    """
     total = precedents.executed + precedents.cancelled
     if total == 0:
         return NO_PRECEDENT
@@ -296,13 +314,15 @@ def find_refusal(project: Project | None, kind: str, *, is_approved: bool = Fals
 
 
 def _get_allowed_actions(project: Project) -> set[str]:
+    """Return the project's `allowed_actions`, without names that no project may allow."""
     named = project.config.get("allowed_actions", list(ALLOWED_BY_DEFAULT))
     return {each for each in ALLOWABLE if isinstance(named, list) and each in named}
 
 
 def find_lapsed_reason(snapshot: Snapshot | None, detail: Mapping[str, Any]) -> str | None:
-    """Return why the reason of a comment no longer holds in the last snapshot, or None if it holds or is
-    unknown.
+    """Return why the reason of a held comment no longer holds in the last snapshot, or None.
+
+    None means that the reason holds, that it is unknown, or that the action is not a comment.
     """
     because = detail.get("because")
     if snapshot is None or detail.get("kind") != COMMENT or not isinstance(because, Mapping):
@@ -311,7 +331,7 @@ def find_lapsed_reason(snapshot: Snapshot | None, detail: Mapping[str, Any]) -> 
     ticket = snapshot.tickets.get(key)
     if ticket is None:
         return None if snapshot.is_partial else f"{key} is no longer in the project."
-    if ticket.stage is Stage.done:
+    if ticket.stage is TicketStage.done:
         return f"{key} is done."
     match because.get("signal"):
         case SignalKind.blocked if not is_stuck(ticket):
@@ -324,10 +344,10 @@ def find_lapsed_reason(snapshot: Snapshot | None, detail: Mapping[str, Any]) -> 
 
 
 def _was_touched(ticket: Ticket, because: Mapping[str, Any]) -> bool:
-    """Return whether the ticket changed since the time in the signal's evidence."""
+    """Return whether the ticket left `in_progress`, or changed since the time in the signal's evidence."""
     evidence = because.get("evidence") or ()
     times = [datetime.fromisoformat(each["at"]) for each in evidence if each.get("at")]
-    return ticket.stage is not Stage.in_progress or any(ticket.updated_at > at for at in times)
+    return ticket.stage is not TicketStage.in_progress or any(ticket.updated_at > at for at in times)
 
 
 def describe_action(detail: Mapping[str, Any]) -> str:
@@ -344,6 +364,7 @@ def describe_action(detail: Mapping[str, Any]) -> str:
 
 
 def _format_recipients(to: Any) -> str:
+    """Format the first three recipients and the number of the others."""
     names = [to_line(str(each)) for each in to] if isinstance(to, list | tuple) else []
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     return (", ".join(names[:NAMED_MAX]) or "nobody") + more

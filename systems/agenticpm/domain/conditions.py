@@ -1,8 +1,7 @@
-"""Conditions in a snapshot: blocked and stale tickets, additions to the running sprint, and milestone
-outlooks.
+"""Conditions in a snapshot: blocked and stale tickets, sprint scope, missing criteria, milestone outlooks.
 
-All functions are pure. `signals.py` reports when a condition begins; the artefact writers list those that
-hold.
+All functions are pure. `signals.py` reports when a condition begins; the artefact writers list the conditions
+that hold.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from agenticpm.domain.tickets import (
     Plan,
     Snapshot,
     Sprint,
-    Stage,
     Ticket,
+    TicketStage,
 )
 from agenticpm.domain.trends import (
     Velocity,
@@ -45,7 +44,8 @@ _LATE_DAYS_MAX: Final = 3650
 
 
 def is_stuck(ticket: Ticket) -> bool:
-    return ticket.is_blocked and ticket.stage is not Stage.done
+    """Return whether the ticket is blocked and not done."""
+    return ticket.is_blocked and ticket.stage is not TicketStage.done
 
 
 def is_stale(ticket: Ticket, now: datetime, thresholds: Thresholds) -> bool:
@@ -53,13 +53,13 @@ def is_stale(ticket: Ticket, now: datetime, thresholds: Thresholds) -> bool:
 
     Blocked tickets are reported as blocked only.
     """
-    if ticket.stage is not Stage.in_progress or ticket.is_blocked:
+    if ticket.stage is not TicketStage.in_progress or ticket.is_blocked:
         return False
     return count_working_days(ticket.updated_at, now) >= thresholds.stale_working_days
 
 
 def count_working_days(start: datetime, end: datetime) -> int:
-    """Count whole days, without Saturdays and Sundays (in UTC)."""
+    """Count the whole days from `start` to `end`, without Saturdays and Sundays (in UTC)."""
     days = max(0, (end - start) // _DAY)
     weeks, rest = divmod(days, 7)
     first = start.astimezone(UTC).weekday()
@@ -69,17 +69,20 @@ def count_working_days(start: datetime, end: datetime) -> int:
 def find_missing_criteria(
     snapshot: Snapshot, now: datetime, thresholds: Thresholds
 ) -> Iterator[tuple[Ticket, Sprint]]:
-    """Yield open tickets without acceptance criteria whose sprint is running or starts soon."""
+    """Yield open tickets without acceptance criteria, with their sprint, if it is running or starts soon."""
     for sprint in snapshot.plan.sprints:
         if sprint.state != "active" and (sprint.state != "future" or not is_near(sprint, now, thresholds)):
             continue
         for ticket in select_sprint_tickets(sprint, snapshot.tickets.values()):
-            if not ticket.has_criteria and ticket.stage is not Stage.done:
+            if not ticket.has_criteria and ticket.stage is not TicketStage.done:
                 yield ticket, sprint
 
 
 def is_near(sprint: Sprint, now: datetime, thresholds: Thresholds) -> bool:
-    """Return whether the sprint starts soon or has started."""
+    """Return whether the sprint has started or starts within the threshold of days.
+
+    A sprint without a start date is near only if it is active.
+    """
     if sprint.starts_at is None:
         return sprint.state == "active"
     return sprint.starts_at - now <= thresholds.near_sprint_days * _DAY
@@ -99,9 +102,9 @@ def find_running_sprint(plan: Plan) -> Sprint | None:
 def compute_entries(
     before: Snapshot, after: Snapshot, changes: Mapping[str, Sequence[FieldChange]], now: datetime
 ) -> Mapping[str, Entry]:
-    """Return how each ticket entered the running sprint.
+    """Return when, and with how many points, each ticket entered the running sprint, by ticket key.
 
-    A known entry stays, so the scope has a fixed baseline.
+    A known entry stays, so the scope has a fixed baseline. Without a running sprint, return nothing.
     """
     sprint = find_running_sprint(after.plan)
     if sprint is None:
@@ -122,6 +125,7 @@ def compute_entries(
 def _get_entry_time(
     before: Ticket | None, ticket: Ticket, sprint: Sprint, changes: Sequence[FieldChange]
 ) -> datetime:
+    """Return when the ticket entered the sprint: by the changelog, or else by the snapshots."""
     names = {sprint.id, sprint.name}
     for change in reversed(changes):
         if (
@@ -136,12 +140,15 @@ def _get_entry_time(
 
 
 def _split_sprints(text: str | None) -> set[str]:
-    """Split a changelog's list of sprints, separated by commas."""
+    """Return the sprints in a changelog value separated by commas, and the whole value (a name may have a
+    comma).
+    """
     return {each.strip() for each in (text or "").split(",")} | {text or ""}
 
 
 def find_latecomers(snapshot: Snapshot, thresholds: Thresholds) -> list[tuple[Ticket, Entry]]:
-    """Return the tickets added to the running sprint after its planning, by time."""
+    """Return the tickets added to the running sprint after its planning hours, with their entries, by time.
+    """
     sprint = find_running_sprint(snapshot.plan)
     if sprint is None or sprint.starts_at is None:
         return []
@@ -169,10 +176,12 @@ class SprintScope:
 
     @property
     def share(self) -> Decimal:
+        """The added work as a share of the planned work; 0 if nothing was planned."""
         return self.added / self.planned if self.planned else Decimal(0)
 
 
 def compute_scope(snapshot: Snapshot, thresholds: Thresholds) -> SprintScope | None:
+    """Compute the planned and added work of the running sprint, or return None without one."""
     sprint = find_running_sprint(snapshot.plan)
     if sprint is None:
         return None
@@ -189,7 +198,9 @@ def compute_scope(snapshot: Snapshot, thresholds: Thresholds) -> SprintScope | N
 
 
 def _find_grown(snapshot: Snapshot, tickets: Sequence[Ticket]) -> Iterator[tuple[Ticket, Decimal]]:
-    """Yield the tickets whose points grew, with their points on entry. A first estimate is not growth."""
+    """Yield the tickets whose points grew in the sprint, with their points on entry. A first estimate is not
+    growth.
+    """
     for ticket in tickets:
         entry = snapshot.entries.get(ticket.key)
         if entry is not None and (was := clamp_points(entry.points)) and clamp_points(ticket.points) > was:
@@ -197,8 +208,10 @@ def _find_grown(snapshot: Snapshot, tickets: Sequence[Ticket]) -> Iterator[tuple
 
 
 def has_grown_much(ticket: Ticket, was: Decimal, thresholds: Thresholds) -> bool:
+    """Return whether an open ticket's points grew from `was` by at least the threshold share."""
     return (
-        ticket.stage is not Stage.done and clamp_points(ticket.points) - was >= was * thresholds.growth_share
+        ticket.stage is not TicketStage.done
+        and clamp_points(ticket.points) - was >= was * thresholds.growth_share
     )
 
 
@@ -207,7 +220,7 @@ def has_grown_much(ticket: Ticket, was: Decimal, thresholds: Thresholds) -> bool
 
 @dataclass(frozen=True, slots=True)
 class MilestoneOutlook:
-    """The outlook of a milestone at the current velocity."""
+    """The outlook of a milestone at the current velocity: its status, open work, and days late."""
 
     milestone: Milestone
     status: str  # on_track, at_risk, delayed or completed
@@ -223,7 +236,7 @@ class MilestoneOutlook:
 
     @property
     def news_key(self) -> str:
-        """The part of the flag that makes a change of the outlook a new signal."""
+        """The end of the signal's flag: when it changes, the outlook is reported again."""
         return "moved" if self.is_only_moved else self.status
 
 
@@ -236,7 +249,7 @@ def list_milestones(plan: Plan) -> list[Milestone]:
 
 
 def compute_moves(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> dict[str, Move]:
-    """Return the milestones that are at risk because their date was moved.
+    """Return the moves of the milestones that are at risk because their date was moved, by milestone name.
 
     A move counts for some days, unless the milestone is done or back at its earlier date. A second move
     counts from the first date and from now.
@@ -263,7 +276,7 @@ def compute_outlooks(snapshot: Snapshot, now: datetime, thresholds: Thresholds) 
     pace = compute_velocity(snapshot, now, thresholds)
     left: dict[str | None, list[Ticket]] = {}
     for ticket in snapshot.tickets.values():
-        if ticket.stage is not Stage.done:
+        if ticket.stage is not TicketStage.done:
             left.setdefault(ticket.milestone, []).append(ticket)
     ahead = Decimal(0)
     found = []
@@ -282,6 +295,7 @@ def _compute_outlook(
     now: datetime,
     moved: Move | None,
 ) -> MilestoneOutlook:
+    """Compute one outlook. `ahead` is the open work of this milestone and of all earlier ones."""
     late_days, status = 0, "on_track"
     if milestone.is_done:
         status = "completed"

@@ -1,4 +1,4 @@
-"""Artefact contents: their schemas, and the rules within one content and between artefacts.
+"""Artefact contents: the Pydantic schema of each type, and the rules within and between contents.
 
 Names are the design document's (4.2); all fields are required, and no others are allowed. Values that a
 tracker may not know can be null: the sprint between sprints, a milestone's due date, an owner, the cycle time
@@ -56,6 +56,7 @@ def format_time(moment: datetime) -> str:
 
 
 def _parse_time(value: object) -> datetime:
+    """Return a UTC time in whole seconds or milliseconds. Raise ValueError for any other value."""
     if isinstance(value, datetime):
         if value.utcoffset() != timedelta(0) or value.microsecond % 1000:
             raise ValueError("invalid time: expected UTC, in whole seconds or milliseconds")
@@ -68,6 +69,7 @@ def _parse_time(value: object) -> datetime:
 
 
 def _parse_number(value: object) -> object:
+    """Return the number, with a float as Decimal. Raise ValueError for a bool or any other type."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise ValueError("expected a number")
     return Decimal(str(value)) if isinstance(value, float) else value
@@ -84,11 +86,12 @@ DecisionId = Annotated[str, StringConstraints(strict=True, pattern=r"^D[0-9]{3,6
 
 
 def get_next_id(letter: str, taken: Collection[str]) -> str:
+    """Return the first free id with this letter: R004 after R003."""
     return next(iter_free_ids(letter, taken))
 
 
 def iter_free_ids(letter: str, taken: Collection[str]) -> Iterator[str]:
-    """Yield free ids after the highest one; if the highest possible number is taken, the lowest free ids."""
+    """Yield the free ids above the highest taken number; after 999999, the lowest free ids."""
     numbers = {int(each[1:]) for each in taken}
     after = range(max(numbers, default=0) + 1, NUMBER_MAX + 1)
     yield from (f"{letter}{number:03d}" for number in after)
@@ -96,16 +99,18 @@ def iter_free_ids(letter: str, taken: Collection[str]) -> Iterator[str]:
 
 
 def _refuse_duplicates(what: str, names: list[str]) -> None:
+    """Raise ValueError if a name occurs more than once. `what` begins the message."""
     if twice := sorted(name for name, times in Counter(names).items() if times > 1):
         raise ValueError(f"{what} {', '.join(twice)} more than once: each must be unique")
 
 
 class Part(BaseModel):
+    """The base of all schemas: frozen, and without unknown fields."""
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Content(Part):
-    """The content of an artefact."""
+    """The base of the content schemas: the whole content of an artefact."""
 
 
 # --- delivery state -----------------------------------------------------------------------------------------
@@ -223,6 +228,7 @@ class RaidItem(Part):
 
     @property
     def is_finished(self) -> bool:
+        """Whether the item is resolved or closed. (An accepted item is neither finished nor active.)"""
         return self.status in ("resolved", "closed")
 
     @property
@@ -240,6 +246,7 @@ class RaidLog(Content):
 
     @property
     def active_risks(self) -> int:
+        """The number of open or mitigating risks."""
         return sum(each.type == "risk" and each.is_active for each in self.items)
 
 
@@ -364,15 +371,15 @@ SCHEMAS: Final[Mapping[ArtefactType, type[Content]]] = {
 
 
 def validate_content(type: ArtefactType, content: Mapping[str, Any]) -> Content:
-    """Validate a content by its schema.
+    """Return the content parsed by the schema of its type. Raise ValueError with path and reason.
 
-    Raise ValueError with path and reason. An object reference passes as such.
+    An object reference (`{"$object": …}`) is accepted for every type.
     """
     return parse_as(ObjectReference if OBJECT in content else SCHEMAS[type], content, str(type))
 
 
 def parse_as(schema: type[C], content: Mapping[str, Any], name: str | None = None) -> C:
-    """Parse a content by the given schema. Raise ValueError with path and reason."""
+    """Return the content parsed by the given schema. Raise ValueError with path and reason."""
     try:
         return schema.model_validate(dict(content))
     except ValidationError as error:
@@ -380,6 +387,7 @@ def parse_as(schema: type[C], content: Mapping[str, Any], name: str | None = Non
 
 
 def _format_errors(error: ValidationError) -> str:
+    """Format the first five validation errors with their paths, and the number of the others."""
     faults = [
         f"{_format_path(each['loc'])}: {_format_reason(each)}" for each in error.errors(include_url=False)
     ]
@@ -401,8 +409,9 @@ def _format_reason(fault: Any) -> str:
 
 
 def to_stored(content: BaseModel) -> dict[str, Any]:
-    """Return a content as it is stored: times as text, numbers as int or normalized Decimal, so equal values
-    compare equal.
+    """Return a content as it is stored, so that equal values compare equal.
+
+    Times become text; numbers become int or normalized Decimal.
     """
     return {name: _to_stored_value(value) for name, value in content.model_dump(by_alias=True).items()}
 
@@ -432,6 +441,7 @@ def check_references(decision_log: DecisionLog, raid_log: RaidLog) -> None:
 
 
 def check_active_risks(state: DeliveryState, raid_log: RaidLog) -> None:
+    """Raise ValueError if the delivery state's number of active risks differs from the RAID log's."""
     if state.key_metrics.active_risks != raid_log.active_risks:
         raise ValueError(
             f"key_metrics.active_risks is {state.key_metrics.active_risks}, but the RAID log has "
@@ -440,7 +450,8 @@ def check_active_risks(state: DeliveryState, raid_log: RaidLog) -> None:
 
 
 def check_consistency(contents: Mapping[ArtefactType, Mapping[str, Any]]) -> None:
-    """Raise ValueError if the given full contents do not agree with each other."""
+    """Raise ValueError if the given full contents do not agree with the RAID log. Without one, check nothing.
+    """
     if (raid := contents.get(ArtefactType.raid_log)) is None:
         return
     raid_log = parse_as(RaidLog, raid)
@@ -451,7 +462,10 @@ def check_consistency(contents: Mapping[ArtefactType, Mapping[str, Any]]) -> Non
 
 
 def normalize_import(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Normalize an imported item: the document also writes `previous_version` for `previousVersion`."""
+    """Return an imported item with `previousVersion`, which the document also writes as `previous_version`.
+
+    Raise ValueError if the item has both with different values.
+    """
     normalized = dict(item)
     other = normalized.pop("previous_version", None)
     if other is None:

@@ -1,4 +1,4 @@
-"""Differences between two contents of an artefact, by path, and their lines for a person.
+"""Differences between two contents of an artefact, by path, and one line of text for each.
 
 List entries are matched by their name (id, ticket_id, name, option) if all have one, so a new first entry is
 one difference; otherwise by position. There are no differences if and only if both contents are equal.
@@ -22,8 +22,10 @@ _SIGNS: Final = {"added": "+", "removed": "-", "changed": "~", "moved": "~"}
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference at one path. An added value has no `before`, a removed one no `after`; a move has both
-    orders.
+    """A difference at one path.
+
+    An added value has no `before`, a removed one no `after`. For a moved list, both are the order of its
+    names.
     """
 
     path: str
@@ -33,7 +35,7 @@ class Difference:
 
 
 def compute_differences(before: Any, after: Any) -> list[Difference]:
-    """Return all differences in the order of the contents. A content on one side only is one difference."""
+    """Return all differences in the order of the contents. If one side is None, that is one difference."""
     return list(_compare("", before, after))
 
 
@@ -49,6 +51,7 @@ def _compare(path: str, before: Any, after: Any) -> Iterator[Difference]:
 def _compare_members(
     path: str, form: str, before: Mapping[Any, Any], after: Mapping[Any, Any]
 ) -> Iterator[Difference]:
+    """Yield the differences of two mappings. `form` formats a path and a name as the member's path."""
     for name in [*before, *(each for each in after if each not in before)]:
         place = form.format(path, name)
         if name not in after:
@@ -60,6 +63,7 @@ def _compare_members(
 
 
 def _compare_lists(path: str, before: list[Any], after: list[Any]) -> Iterator[Difference]:
+    """Yield the differences of two lists: by identifying name with a change of order, or else by position."""
     called = _find_identifying_name(before, after)
     if called is None:
         yield from _compare_members(path, "{}[{}]", dict(enumerate(before)), dict(enumerate(after)))
@@ -86,6 +90,7 @@ def _has_unique_names(name: str, some: Sequence[Any]) -> bool:
 
 def _is_same(before: Any, after: Any) -> bool:
     # True == 1 in Python.
+    """Return whether both values are equal; unlike in Python, True and 1 differ."""
     return isinstance(before, bool) == isinstance(after, bool) and bool(before == after)
 
 
@@ -106,7 +111,8 @@ def _format_change(found: Difference) -> str:
 
 
 def format_value(value: Any, max_chars: int = VALUE_CHARS_MAX) -> str:
-    """Format a value as one short line without control characters."""
+    """Format a value as one line of at most `max_chars` without control characters; a mapping by its title.
+    """
     text = "".join(each for each in " ".join(_to_text(value).split()) if each.isprintable())
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 

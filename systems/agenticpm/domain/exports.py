@@ -1,4 +1,4 @@
-"""Exports of artefacts: Markdown, CSV, and Confluence's storage format.
+"""Exports of artefacts as text: Markdown, CSV, and Confluence's storage format.
 
 Texts come from tickets and mails, so each is escaped for its target: it cannot open a link, image, tag or
 macro, break a table, or start a spreadsheet formula. `layouts.py` defines the layout.
@@ -50,8 +50,9 @@ def to_confluence(type: ArtefactType, content: Mapping[str, Any]) -> str:
 
 
 def to_csv(type: ArtefactType, content: Mapping[str, Any]) -> str:
-    """Return the artefact as CSV (RFC 4180): a log has one row per entry, the others one row per path and
-    value.
+    """Return the artefact as CSV (RFC 4180). Raise ValueError if the content is invalid.
+
+    A log has one row per entry; the other artefacts have one row per path and value.
     """
     stored = to_stored(validate_content(type, content))
     written = io.StringIO()
@@ -139,6 +140,7 @@ def _format_html_table(rows: Sequence[str]) -> str:
 
 
 def _escape_html(text: str) -> str:
+    """Escape a text for HTML and remove its control characters."""
     return escape(_HIDDEN.sub("", text))
 
 
@@ -146,7 +148,7 @@ def _escape_html(text: str) -> str:
 
 
 def iter_csv_rows(type: ArtefactType, content: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    """Yield the rows before formulas are escaped; the first has the column names."""
+    """Yield the rows before formulas are escaped; the first row has the column names."""
     if type not in LOGS:
         yield ("path", "value")
         yield from _iter_values("", content)
@@ -170,6 +172,8 @@ def _iter_values(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _format_cell(value: Any) -> str:
+    """Format a value as a CSV cell: a list with semicolons, an option with its pros and cons, None as empty.
+    """
     if isinstance(value, Mapping):  # a considered option
         return (
             f"{value['option']} (for: {_format_cell(value['pros'])}; against: {_format_cell(value['cons'])})"

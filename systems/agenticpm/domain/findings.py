@@ -41,8 +41,8 @@ from agenticpm.domain.tickets import (
     SignalKind,
     Snapshot,
     Sprint,
-    Stage,
     Ticket,
+    TicketStage,
 )
 from agenticpm.domain.trends import (
     Trend,
@@ -65,7 +65,10 @@ _LINK_FIELDS: Final = ("link", "issuelinks")
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The input of the finders: two snapshots and the changes between them."""
+    """The input of the finders: two snapshots and the changes between them.
+
+    `is_complete` is False while more pages of the tracker follow.
+    """
 
     before: Snapshot
     after: Snapshot
@@ -79,7 +82,7 @@ class Observation:
         return self.after.watched_since or self.now
 
     def find_change(self, ticket: str, *fields: str) -> FieldChange | None:
-        """Return the last change of one of these fields, or None."""
+        """Return the ticket's last change of one of these fields (in lower case), or None."""
         found = [each for each in self.changes.get(ticket, ()) if each.field.lower() in fields]
         return found[-1] if found else None
 
@@ -100,10 +103,14 @@ class Finding:
     covers: tuple[str, ...] = ()
 
     def is_new(self, flags: Mapping[str, datetime]) -> bool:
+        """Return whether it is to be reported: its flag is not set yet, or is set and to be cleared."""
         return self.is_always_new or (self.flag in flags) is self.clears_flag
 
 
 def find_all(observation: Observation, raid_log: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """Yield every finding; those of the whole project only if all pages were read, risks only with a RAID
+    log.
+    """
     for find in _TICKET_FINDERS + (_PROJECT_FINDERS if observation.is_complete else ()):
         yield from find(observation)
     if raid_log is not None:
@@ -113,6 +120,7 @@ def find_all(observation: Observation, raid_log: Mapping[str, Any] | None) -> It
 def _build_finding(
     kind: SignalKind, subject: str, severity: str, summary: str, *evidence: Evidence
 ) -> Finding:
+    """Build a finding whose flag is the signal's key."""
     signal = Signal(kind=kind, subject=subject, severity=severity, summary=summary, evidence=evidence)
     return Finding(signal, signal.key)
 
@@ -125,6 +133,7 @@ def _format_ticket(ticket: Ticket) -> str:
 
 
 def _find_blocked(observation: Observation) -> Iterator[Finding]:
+    """Yield a finding for each ticket that is blocked and not done."""
     for ticket in filter(is_stuck, observation.after.tickets.values()):
         why = f": {to_line(ticket.blocked_reason)}" if to_line(ticket.blocked_reason) else ""
         yield _build_finding(
@@ -137,10 +146,11 @@ def _find_blocked(observation: Observation) -> Iterator[Finding]:
 
 
 def _find_unblocked(observation: Observation) -> Iterator[Finding]:
+    """Yield a finding for each ticket that was reported as blocked and no longer is; it clears the flag."""
     for ticket in observation.after.tickets.values():
         flag = f"{SignalKind.blocked}:{ticket.key}"
         if flag in observation.after.flags and not is_stuck(ticket):
-            what = "is done" if ticket.stage is Stage.done else "is no longer blocked"
+            what = "is done" if ticket.stage is TicketStage.done else "is no longer blocked"
             signal = Signal(
                 kind=SignalKind.unblocked,
                 subject=ticket.key,
@@ -152,7 +162,7 @@ def _find_unblocked(observation: Observation) -> Iterator[Finding]:
 
 
 def compute_blocked_since(observation: Observation) -> dict[str, datetime]:
-    """Return since when each blocked ticket is blocked. A known time stays until the ticket is unblocked."""
+    """Return since when each blocked ticket is blocked, by key. A known time stays until it is unblocked."""
     found = {}
     for ticket in filter(is_stuck, observation.after.tickets.values()):
         at = (
@@ -180,6 +190,7 @@ def _build_blocking_evidence(observation: Observation, ticket: Ticket) -> Eviden
 
 
 def _may_block(change: FieldChange, ticket: Ticket) -> bool:
+    """Return whether a change can be what blocked or unblocked the ticket: its flag, link or status."""
     field = change.field.lower()
     if field in _LINK_FIELDS:
         return "block" in f"{change.before} {change.after}".lower()
@@ -197,6 +208,7 @@ def _build_change_evidence(change: FieldChange) -> Evidence:
 
 
 def _find_stale(observation: Observation) -> Iterator[Finding]:
+    """Yield the stale tickets; those that were stale before the project was watched may be grouped."""
     found: list[Finding] = []
     old: list[Finding] = []
     for ticket in observation.after.tickets.values():
@@ -217,6 +229,7 @@ def _build_stale(ticket: Ticket) -> Finding:
 
 
 def _find_missing_criteria(observation: Observation) -> Iterator[Finding]:
+    """Yield the tickets that lack acceptance criteria; those from before the watch may be grouped."""
     found: list[Finding] = []
     old: list[Finding] = []
     for ticket, sprint in find_missing_criteria(observation.after, observation.now, observation.thresholds):
@@ -242,12 +255,12 @@ def _build_missing_criteria(ticket: Ticket, sprint: Sprint) -> Finding:
 def _group_old(
     observation: Observation, kind: SignalKind, old: Sequence[Finding], says: str
 ) -> Iterator[Finding]:
-    """Group findings that held before the project was watched: many of one kind become one signal about the
-    project.
+    """Yield the findings that held before the project was watched: if many, as one signal about the project.
 
-    Their number is known only when everything was read. The signal sets the flag of each ticket too, so a
-    ticket whose condition starts again is reported alone. While the project's flag is set, no old finding is
-    new: flags rebuilt from events lack those of the tickets.
+    `old` are the findings of one kind, `says` is the end of the summary ("… tickets are …"). Their number is
+    known only when everything was read. The signal sets the flag of each ticket too, so a ticket whose
+    condition starts again is reported alone. While the project's flag is set, no old finding is new: flags
+    rebuilt from events lack those of the tickets.
     """
     flags, flag = observation.after.flags, f"{kind}:{observation.after.project_key}"
     yield from (each for each in old if each.flag in flags)
@@ -265,18 +278,21 @@ def _group_old(
 
 
 def _get_age_key(finding: Finding) -> tuple[datetime, str]:
+    """Return the sort key of a finding with one evidence: oldest first."""
     (evidence,) = finding.signal.evidence
     return evidence.at or LATEST, finding.signal.subject
 
 
 def _collect_flags(found: Iterable[Finding]) -> Iterator[str]:
+    """Yield the flags of the findings that have one."""
     return (each.flag for each in found if each.flag is not None)
 
 
 def _build_group_signal(
     observation: Observation, kind: SignalKind, found: Sequence[Finding], says: str
 ) -> Signal:
-    """Build the signal for many tickets, with the oldest as evidence and the total number."""
+    """Build one signal for many tickets: the first ten as evidence, in the given order, and the total number.
+    """
     unique = list({each.signal.subject: each for each in found}.values())
     named = ", ".join(to_name(each.signal.subject, NAME_CHARS_MAX) for each in unique[:NAMED_MAX])
     more = f" and {len(unique) - NAMED_MAX} more" if len(unique) > NAMED_MAX else ""
@@ -293,6 +309,8 @@ def _build_group_signal(
 
 
 def _find_new(observation: Observation) -> Iterator[Finding]:
+    """Yield the tickets that were added to the running sprint after its planning and since the watch began.
+    """
     for ticket, entry in find_latecomers(observation.after, observation.thresholds):
         if entry.at > observation.watched_since:
             change = observation.find_change(ticket.key, "sprint")
@@ -310,6 +328,7 @@ def _find_new(observation: Observation) -> Iterator[Finding]:
 
 
 def _find_scope_creep(observation: Observation) -> Iterator[Finding]:
+    """Yield a finding if the running sprint gained too much work, and one for each ticket that grew much."""
     scope = compute_scope(observation.after, observation.thresholds)
     if scope is None:
         return
@@ -360,6 +379,7 @@ def _build_grown(observation: Observation, ticket: Ticket, was: Decimal) -> Find
 
 
 def _find_slipping_milestones(observation: Observation) -> Iterator[Finding]:
+    """Yield the open milestones that are at risk or delayed, or whose due date was moved to a later day."""
     for outlook in compute_outlooks(observation.after, observation.now, observation.thresholds):
         due, name = outlook.milestone.due_at, outlook.milestone.name
         if due is None or outlook.milestone.is_done:
@@ -378,6 +398,7 @@ def _find_slipping_milestones(observation: Observation) -> Iterator[Finding]:
 def _build_slip_signal(
     observation: Observation, outlook: MilestoneOutlook, was: datetime, due: datetime
 ) -> Signal:
+    """Build the signal. `was` is the earlier due date, `due` the current one."""
     open_work = format_amount(outlook.remaining, outlook.unit)
     status_text = {
         "delayed": f"was due on {format_day(due)} and is not done, with {open_work} open",
@@ -401,6 +422,7 @@ def _build_slip_signal(
 
 
 def _get_slip_severity(days: int, news_key: str, thresholds: Thresholds) -> str:
+    """Return the severity for a slip of this many days; `info` if the date was only moved."""
     if news_key == "moved":
         return "info"  # people moved the date, and the new one can be met
     if days >= thresholds.slip_critical_days:
@@ -409,6 +431,7 @@ def _get_slip_severity(days: int, news_key: str, thresholds: Thresholds) -> str:
 
 
 def _find_velocity_trend(observation: Observation) -> Iterator[Finding]:
+    """Yield a finding when the velocity starts to fall, and when it no longer falls."""
     pace = compute_velocity(observation.after, observation.now, observation.thresholds)
     yield from _find_trend_turn(
         observation,
@@ -421,6 +444,7 @@ def _find_velocity_trend(observation: Observation) -> Iterator[Finding]:
 
 
 def _find_cycle_time_trend(observation: Observation) -> Iterator[Finding]:
+    """Yield a finding when tickets start to take longer, and when they no longer do."""
     times = compute_cycle_time(observation.after.tickets.values(), observation.thresholds)
     yield from _find_trend_turn(
         observation,
@@ -440,7 +464,10 @@ def _find_trend_turn(
     unit: tuple[str, str],
     says: tuple[str, str],
 ) -> Iterator[Finding]:
-    """Report a trend when it becomes worse, and when that ends."""
+    """Yield a finding that sets the flag if the trend is worse, or clears a set flag if it is not.
+
+    `unit` is the unit of the values and the period; `says` the summary for worse and for no longer worse.
+    """
     flag = f"{kind}:{observation.after.project_key}"
     if not is_worse and flag not in observation.after.flags:
         return
@@ -463,6 +490,7 @@ def _find_trend_turn(
 
 
 def _find_risks(observation: Observation, raid_log: RaidLog) -> Iterator[Finding]:
+    """Yield the active RAID items that are due soon, overdue, or not reviewed for too long."""
     for item in raid_log.items:
         if not item.is_active:
             continue
@@ -480,6 +508,7 @@ def _find_risks(observation: Observation, raid_log: RaidLog) -> Iterator[Finding
 
 
 def _find_due_risk(observation: Observation, item: RaidItem, due: datetime) -> Iterator[Finding]:
+    """Yield a finding if the item is overdue or due within the threshold of days."""
     evidence = Evidence(field="due_date", after=format_day(due), at=due)
     about = f"{item.id} ({to_line(item.title)})"
     if due < observation.now:

@@ -1,6 +1,6 @@
-"""Layouts of artefacts: headings, facts, tables and lists, independent of the output format.
+"""Layouts of artefacts: each content as a list of headings, facts, tables and lists, for any output format.
 
-A layout is a list of blocks with raw texts; `exports.py` renders and escapes them.
+The texts in the blocks are raw; `exports.py` renders and escapes them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ class Status:
 
 @dataclass(frozen=True)
 class Facts:
-    """Rows of names and values."""
+    """A table of two columns: names and values."""
 
     rows: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Grid:
+    """A table with column names."""
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -66,7 +67,7 @@ Block: TypeAlias = Heading | Paragraph | Status | Facts | Grid | Bullets
 
 
 def build_layout(type: ArtefactType, content: Mapping[str, Any]) -> list[Block]:
-    """Return the blocks of an artefact from its full content."""
+    """Return the blocks of an artefact from its full content. Raise ValueError if the content is invalid."""
     return _LAYOUTS[type](content)
 
 
@@ -227,6 +228,7 @@ def _build_grid(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Grid:
 
 
 def _format_value(value: Any) -> str:
+    """Format a value as text: a day without time, a time in UTC, and `–` for None or an empty text."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}" if value.time() == time(0) else f"{value:%Y-%m-%d %H:%M} UTC"
     if isinstance(value, Decimal):
@@ -235,6 +237,7 @@ def _format_value(value: Any) -> str:
 
 
 def _to_words(name: str) -> str:
+    """Replace underscores by spaces."""
     return name.replace("_", " ")
 
 

@@ -1,5 +1,4 @@
-"""Mail signals: mails that mention a ticket, or the project with a word of risk or delay; each is reported
-once.
+"""Mail signals: detect mails that mention a ticket, or the project with a word of trouble; report each once.
 
 Only the redacted, truncated subject of a mail is stored. Its text is searched and not stored.
 """
@@ -35,7 +34,10 @@ _TROUBLE: Final = re.compile(
 def detect_mail_signals(
     before: Snapshot, page: MailPage, project_key: str, now: datetime, *, limit: int | None = None
 ) -> tuple[Snapshot, list[Signal]]:
-    """Return the snapshot with the reported mails, and their signals by time. Call again for the rest."""
+    """Return the snapshot with the newly reported mails, and at most `limit` signals, oldest mail first.
+
+    Skip removed, already reported and old mails. Call again with the returned snapshot for the rest.
+    """
     oldest = now - timedelta(days=MENTION_DAYS)
     mentions = {mail: at for mail, at in before.mentions.items() if at > oldest}
     troubles = {mail: signal for mail, signal in before.troubles.items() if mail in mentions}
@@ -54,7 +56,8 @@ def detect_mail_signals(
 
 
 def get_thread(signal: Signal, project_key: str) -> str:
-    """Return the thread of a mail: the ticket it mentions, or else its subject without reply prefixes."""
+    """Return the thread of a mail signal: the ticket it mentions, or else its subject without reply prefixes.
+    """
     if signal.subject != project_key or not signal.evidence:
         return signal.subject
     subject = _REPLY_PREFIX.sub("", signal.evidence[0].after or "")
@@ -62,6 +65,9 @@ def get_thread(signal: Signal, project_key: str) -> str:
 
 
 def _build_mention(mail: MailMessage, project_key: str, snapshot: Snapshot) -> Signal | None:
+    """Build the signal of a mail that mentions a known ticket, or the project with a word of trouble; or
+    None.
+    """
     text = f"{mail.subject}\n{mail.preview}"
     is_trouble = _TROUBLE.search(text) is not None
     about = _find_ticket(text, project_key, snapshot.tickets)
@@ -78,7 +84,9 @@ def _build_mention(mail: MailMessage, project_key: str, snapshot: Snapshot) -> S
 
 
 def _find_ticket(text: str, project_key: str, tickets: Mapping[str, object]) -> str | None:
-    """Return the first known ticket in the text: `MCU-142`, or a long number as in Asana."""
+    """Return the key of the first known ticket in the text (`MCU-142`, or a long number as in Asana), or
+    None.
+    """
     for found in re.finditer(rf"\b(?:{re.escape(project_key)}-\d+|\d{{10,}})\b", text, re.IGNORECASE):
         if (key := found[0].upper()) in tickets:
             return key
@@ -86,4 +94,5 @@ def _find_ticket(text: str, project_key: str, tickets: Mapping[str, object]) -> 
 
 
 def _contains_word(word: str, text: str) -> bool:
+    """Return whether the text contains the whole word, in any case."""
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None

@@ -1,4 +1,4 @@
-"""Plain texts for signals and artefacts: one line, no control characters, truncated."""
+"""Plain text helpers: one-line texts without control characters, and numbers, days and counts as text."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _REMOVED_CATEGORIES: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 def to_line(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
     # Limit the input first: a description may be a megabyte.
+    """Return the text as one line without control and format characters, truncated with an ellipsis."""
     looked_at = (text or "")[: max_chars * 8]
     cleaned = "".join(
         " " if unicodedata.category(sign) in _REMOVED_CATEGORIES else sign for sign in looked_at
@@ -27,7 +28,7 @@ def to_line(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
 
 
 def to_name(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
-    """Return the text as a line that is never empty."""
+    """Return the text as one line, or `(no name)` if nothing is left."""
     return to_line(text, max_chars) or NO_NAME
 
 
@@ -38,6 +39,7 @@ def format_number(value: Decimal) -> str:
 
 
 def format_day(moment: datetime) -> str:
+    """Format the date in UTC: 2026-02-03."""
     return moment.astimezone(UTC).date().isoformat()
 
 
@@ -48,4 +50,5 @@ def format_amount(value: Decimal, unit: str) -> str:
 
 
 def format_count(count: int, noun: str) -> str:
+    """Format a count with its noun, given in the singular: 1 day, 2 days."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

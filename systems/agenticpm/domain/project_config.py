@@ -1,4 +1,4 @@
-"""Project configuration: mail recipients, allowed actions, whether mail is read, and thresholds.
+"""Validation of a project's `config`: mail recipients, allowed actions, whether mail is read, thresholds.
 
 Unknown names are refused with a list of the known ones: a misspelt name would silently have no effect.
 """
@@ -50,7 +50,7 @@ class ProjectConfig(BaseModel):
 
 
 def validate_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the configuration unchanged if it is valid.
+    """Return the configuration unchanged if it is valid, and `{}` for None.
 
     Raise InvalidRequest with the error and the known names.
     """
@@ -61,6 +61,7 @@ def validate_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _validate(model: type[BaseModel], given: Any, where: str) -> None:
+    """Raise InvalidRequest if the value does not fit the model. `where` is its path in the message."""
     try:
         model.model_validate(given)
     except ValidationError as error:

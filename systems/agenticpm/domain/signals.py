@@ -1,4 +1,4 @@
-"""Signals: conditions in a snapshot that need attention, each reported once, with evidence.
+"""Signal detection: find conditions that need attention in a snapshot and report each once, with evidence.
 
 `detect` finds all conditions that hold, compares them with the flags that are set, and returns the new ones,
 most severe first. All it needs from the past is in the snapshot, so a page can be processed again after a
@@ -48,12 +48,11 @@ def detect(
     limit: int,
     is_complete: bool = True,
 ) -> tuple[Snapshot, list[Signal]]:
-    """Return the snapshot with its flags and at most `limit` new signals.
+    """Return the snapshot with its flags and at most `limit` new signals, most severe first.
 
-    Call again with that snapshot for the rest.
-
-    While more pages follow (`is_complete` is False) only single tickets are checked: part of a project has no
-    meaningful scope or velocity. Every finding is reported eventually: its flag is set when it is reported.
+    Call again with that snapshot for the rest. While more pages follow (`is_complete` is False) only single
+    tickets and risks are checked: part of a project has no meaningful scope or velocity. Every finding is
+    reported eventually: its flag is set when it is reported.
     """
     changes_by_ticket = group_by_ticket(changes)
     noted = after.model_copy(
@@ -79,16 +78,18 @@ def detect(
 
 
 def _deduplicate(found: Iterable[Finding]) -> list[Finding]:
-    """Remove duplicates: two sprints with the same name would report the same twice."""
+    """Keep the last of equal findings: two sprints with the same name would report the same twice."""
     return list({(each.signal.key, each.flag): each for each in found}.values())
 
 
 def _get_sort_key(finding: Finding) -> tuple[int, int, str]:
+    """Return the sort key: by severity, kind, then subject."""
     signal = finding.signal
     return SEVERITIES.index(signal.severity), list(SignalKind).index(signal.kind), signal.subject
 
 
 def _set_flag(flags: dict[str, datetime], flag: str | None, clears_flag: bool, now: datetime) -> None:
+    """Set the flag with the time if it is not set, or remove it."""
     if flag is None:
         return
     if clears_flag:
@@ -121,9 +122,9 @@ def _filter_flags(
 
 
 def _update_promised(snapshot: Snapshot, reported: Sequence[Finding]) -> dict[str, datetime]:
-    """Return the due dates of milestones as last reported.
+    """Return the due dates of milestones as last reported, by milestone name.
 
-    A later date replaces the old one only when it is reported.
+    A later date replaces the old one only when it is reported; an earlier one at once.
     """
     moved = {each.signal.subject for each in reported if each.signal.kind is SignalKind.slipping_milestone}
     due = {each.name: each.due_at for each in list_milestones(snapshot.plan) if each.due_at is not None}

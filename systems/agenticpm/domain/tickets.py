@@ -1,8 +1,8 @@
-"""Tracker values in one form for all trackers: tickets, field changes, sprints, milestones, signals; and the
+"""Tickets, changes, sprints, mails, signals and snapshots in one form for all trackers, and the service
 ports.
 
-The integrations translate Jira and Asana into these values; the rest of the system knows nothing else. Texts
-are plain data: nothing in them is ever followed as an instruction.
+The integrations translate Jira, Asana and Outlook into these values; the rest of the system knows nothing
+else. Texts are plain data: nothing in them is ever followed as an instruction.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Moment = Annotated[AwareDatetime, AfterValidator(_clamp)]
 
 
 class Value(BaseModel):
-    """A frozen value that goes to JSON and back."""
+    """The base of these values: frozen, without unknown fields, and convertible to JSON and back."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Stage(StrEnum):
+class TicketStage(StrEnum):
     """The stage of a ticket, independent of its tracker's status names."""
 
     to_do = "to_do"
@@ -57,7 +57,7 @@ class Ticket(Value):
     title: str
     description: str = ""
     status: str
-    stage: Stage
+    stage: TicketStage
     is_blocked: bool = False
     blocked_reason: str | None = None
     priority: Priority = Priority.medium
@@ -144,6 +144,9 @@ class MailMessage(Value):
 
 
 class MailPage(Value):
+    """One page of mails since a checkpoint, and the next checkpoint. With `is_reset`, earlier state is
+    invalid.
+    """
     messages: tuple[MailMessage, ...] = ()
     checkpoint: str
     has_more: bool = False
@@ -151,6 +154,7 @@ class MailPage(Value):
 
 
 class OutgoingMail(Value):
+    """A mail that the agent sends. Nothing may be empty."""
     to: tuple[str, ...] = Field(min_length=1)
     subject: str = Field(min_length=1)
     text: str = Field(min_length=1)
@@ -158,6 +162,7 @@ class OutgoingMail(Value):
 
 class Health(Value):
     # Clients of the API know the schema by this name. See `holdfast.web.openapi`.
+    """The result of a health check; `detail` explains a failure."""
     model_config = ConfigDict(json_schema_extra={"x-schema-name": "agenticpm__tickets__Health"})
 
     is_ok: bool
@@ -172,21 +177,25 @@ class Tracker(Protocol):
     async def check_health(self) -> Health: ...
 
     async def fetch_changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
-        """Return one page since a checkpoint; without one, from the beginning. A repeat is harmless."""
+        """Return one page of changes since the checkpoint; without one, from the beginning. A repeat is
+        harmless.
+        """
         ...
 
     async def fetch_plan(self, project_key: str) -> Plan: ...
 
     async def comment(self, ticket: str, text: str, reference: str) -> dict[str, Any]:
-        """Comment on a ticket and store the reference with the comment. Return the outcome."""
+        """Comment on a ticket and store the reference with the comment. Return the outcome, as the action
+        stores it.
+        """
         ...
 
     async def find_comment(self, ticket: str, reference: str) -> dict[str, Any] | None:
-        """Return the outcome of the comment with this reference, or None."""
+        """Return the outcome of the comment with this reference, or None if there is none."""
         ...
 
     async def move(self, ticket: str, status: str, reference: str) -> dict[str, Any]:
-        """Move a ticket into a status, by a transition that leads there."""
+        """Move a ticket into a status, by a transition that leads there. Return the outcome."""
         ...
 
     async def find_move(self, ticket: str, reference: str) -> dict[str, Any] | None: ...
@@ -201,8 +210,9 @@ class Mailbox(Protocol):
 
 
 class Mailer(Protocol):
-    """A mail service. It accepts an idempotency key: the same key twice is one mail, for `KEY_LIFETIME_S`
-    seconds.
+    """A mail service that accepts an idempotency key: a key used twice sends one mail.
+
+    The service remembers keys for `KEY_LIFETIME_S` seconds.
     """
 
     async def check_health(self) -> Health: ...
@@ -211,6 +221,7 @@ class Mailer(Protocol):
 
 
 class SignalKind(StrEnum):
+    """The kinds of signals, in the order of reporting within one severity."""
     blocked = "blocked"
     unblocked = "unblocked"
     stale = "stale"
@@ -250,6 +261,7 @@ class Signal(Value):
 
     @property
     def key(self) -> str:
+        """The kind and subject: `blocked:MCU-142`. It is the flag of most signals."""
         return f"{self.kind}:{self.subject}"
 
 
@@ -310,7 +322,8 @@ class Writing(Value):
 
 
 class Draft(Value):
-    """The output of a writer: a content, which is validated before it is stored, and its cost."""
+    """The output of a writer: a content, which is validated before it is stored, its cost, and who wrote it.
+    """
 
     content: Mapping[str, Any]
     usd: Decimal = Decimal(0)
@@ -320,9 +333,7 @@ class Draft(Value):
 
 
 class Writer(Protocol):
-    """Writes the content of an artefact from facts: by rules when embedded, by Claude with a tool in
-    production.
-    """
+    """A writer of artefact contents from facts: rules when embedded, Claude with a tool in production."""
 
     name: str
 
@@ -330,7 +341,10 @@ class Writer(Protocol):
 
 
 def apply_page(before: Snapshot, page: SyncPage, plan: Plan | None, at: datetime) -> Snapshot:
-    """Return the snapshot after a page: its tickets replace earlier ones, and gone tickets are removed."""
+    """Return the snapshot after a page: its tickets replace earlier ones, and gone tickets are removed.
+
+    A reset page removes all earlier tickets. Without a plan, the earlier plan stays.
+    """
     tickets: dict[str, Ticket] = {} if page.is_reset else dict(before.tickets)
     for key in page.gone:
         tickets.pop(key, None)
@@ -339,7 +353,7 @@ def apply_page(before: Snapshot, page: SyncPage, plan: Plan | None, at: datetime
 
 
 def group_by_ticket(changes: Iterable[FieldChange]) -> Mapping[str, Sequence[FieldChange]]:
-    """Group changes by ticket, so that a lookup does not scan all changes."""
+    """Return the changes by ticket key, in the given order."""
     found: dict[str, list[FieldChange]] = {}
     for each in changes:
         found.setdefault(each.ticket, []).append(each)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from agenticpm.domain.thresholds import Thresholds
-from agenticpm.domain.tickets import Snapshot, Sprint, Stage, Ticket
+from agenticpm.domain.tickets import Snapshot, Sprint, Ticket, TicketStage
 
 PERIODS_MAX: Final = 6
 PERIODS_MIN: Final = 3
@@ -47,7 +47,7 @@ class Velocity:
 
     @property
     def per_day(self) -> Decimal | None:
-        """The current work per day, or None without enough measurements."""
+        """The current work per day, or None without enough measurements or if nothing was done."""
         if len(self.values) < PERIODS_MIN - 1:
             return None
         return mean(self.values[-PERIODS_MIN:]) / self.days or None
@@ -55,7 +55,7 @@ class Velocity:
 
 @dataclass(frozen=True, slots=True)
 class CycleTime:
-    """Days from start to end of the tickets done last, oldest first."""
+    """Days from start to end of the tickets done last (at most 20), oldest first."""
 
     values: tuple[Decimal, ...]
     trend: Trend
@@ -66,7 +66,8 @@ class CycleTime:
 
 
 def compute_velocity(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> Velocity:
-    """Compute the velocity by closed sprints if there are enough, otherwise by whole weeks."""
+    """Compute the velocity of the last six closed sprints, or of whole weeks if fewer than two have closed.
+    """
     tickets = list(snapshot.tickets.values())
     in_points = has_points(tickets)
     sprints = _list_closed_sprints(snapshot)[-PERIODS_MAX:]
@@ -80,10 +81,11 @@ def compute_velocity(snapshot: Snapshot, now: datetime, thresholds: Thresholds) 
 
 
 def compute_cycle_time(tickets: Iterable[Ticket], thresholds: Thresholds) -> CycleTime:
+    """Compute the cycle times of the last 20 done tickets that have a start and an end."""
     times = sorted(
         (each.resolved_at, each.key, (each.resolved_at - each.started_at) / timedelta(hours=1))
         for each in tickets
-        if each.stage is Stage.done and each.started_at and each.resolved_at
+        if each.stage is TicketStage.done and each.started_at and each.resolved_at
         if each.resolved_at >= each.started_at
     )
     values = tuple(round_to_tenth(Decimal(str(hours)) / 24) for _, _, hours in times[-CYCLE_TIMES_MAX:])
@@ -91,7 +93,10 @@ def compute_cycle_time(tickets: Iterable[Ticket], thresholds: Thresholds) -> Cyc
 
 
 def compute_trend(values: Sequence[Decimal], share: Decimal, *, min_values: int) -> Trend:
-    """Compare the recent half of the values with the earlier half."""
+    """Compare the mean of the recent half with that of the earlier half.
+
+    Return `stable` if they differ by less than `share`, or with fewer than `min_values` values.
+    """
     if len(values) < min_values:
         return Trend.stable
     earlier, recent = compute_half_means(values)
@@ -109,15 +114,17 @@ def compute_half_means(values: Sequence[Decimal]) -> tuple[Decimal, Decimal]:
 
 
 def has_points(tickets: Iterable[Ticket]) -> bool:
+    """Return whether any ticket has points other than 0."""
     return any(each.points for each in tickets)
 
 
 def sum_work(tickets: Iterable[Ticket], in_points: bool) -> Decimal:
+    """Sum the points of the tickets, or count the tickets."""
     return sum((clamp_points(each.points) if in_points else Decimal(1) for each in tickets), Decimal(0))
 
 
 def clamp_points(points: Decimal | None) -> Decimal:
-    """Return points as they are summed: None is 0, and implausible values are clamped."""
+    """Return points as they are summed: None is 0, clamped to 0 to 10,000, rounded to hundredths."""
     return min(max(points or Decimal(0), Decimal(0)), POINTS_MAX).quantize(Decimal("0.01"))
 
 
@@ -127,6 +134,7 @@ def select_sprint_tickets(sprint: Sprint, tickets: Iterable[Ticket]) -> list[Tic
 
 
 def mean(values: Collection[Decimal]) -> Decimal:
+    """Return the mean. The values must not be empty."""
     return sum(values, Decimal(0)) / len(values)
 
 
@@ -135,7 +143,7 @@ def round_to_tenth(value: Decimal) -> Decimal:
 
 
 def _list_closed_sprints(snapshot: Snapshot) -> list[Sprint]:
-    """List the closed sprints, oldest first. A sprint without known tickets says nothing about velocity."""
+    """List the closed sprints that have known tickets and an end, oldest first."""
     seen = {each.sprint for each in snapshot.tickets.values()}
     ended = [
         (end, each.id, each)
@@ -147,6 +155,7 @@ def _list_closed_sprints(snapshot: Snapshot) -> list[Sprint]:
 
 
 def _get_length_days(sprint: Sprint) -> Decimal:
+    """Return the sprint's length in whole days; 14 if it is unknown or under a day."""
     end = sprint.completed_at or sprint.ends_at
     if sprint.starts_at is None or end is None or end - sprint.starts_at < _DAY:
         return Decimal(SPRINT_DAYS)
@@ -154,21 +163,22 @@ def _get_length_days(sprint: Sprint) -> Decimal:
 
 
 def _sum_done(tickets: Iterable[Ticket], in_points: bool) -> Decimal:
-    return sum_work((each for each in tickets if each.stage is Stage.done), in_points)
+    return sum_work((each for each in tickets if each.stage is TicketStage.done), in_points)
 
 
 def _sum_by_week(tickets: Sequence[Ticket], in_points: bool, now: datetime) -> tuple[Decimal, ...]:
-    """Sum the work of the last whole weeks, from the week after the first ticket."""
+    """Sum the work done in each of the last six whole weeks, from the week after the first ticket."""
     if not tickets:
         return ()
     this = _get_week(now)
     first = max(this - PERIODS_MAX, _get_week(min(each.created_at for each in tickets)) + 1)
     done: dict[int, list[Ticket]] = {week: [] for week in range(first, this)}
     for each in tickets:
-        if each.stage is Stage.done and each.resolved_at and _get_week(each.resolved_at) in done:
+        if each.stage is TicketStage.done and each.resolved_at and _get_week(each.resolved_at) in done:
             done[_get_week(each.resolved_at)].append(each)
     return tuple(sum_work(done[week], in_points) for week in sorted(done))
 
 
 def _get_week(moment: datetime) -> int:
+    """Return the number of the week since 1970, from Monday."""
     return (moment - _MONDAY) // _WEEK

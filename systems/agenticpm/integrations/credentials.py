@@ -46,7 +46,7 @@ def _check_line(value: str) -> str:
 
 Address = Annotated[str, AfterValidator(validate_address)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
-Line = Annotated[str, Field(max_length=320), AfterValidator(_check_line)]
+ShortText = Annotated[str, Field(max_length=320), AfterValidator(_check_line)]
 
 
 class Credentials(BaseModel):
@@ -59,7 +59,7 @@ class JiraCredentials(Credentials):
     """A Jira Cloud site and an API token of one of its accounts."""
 
     base_url: Address
-    email: Line
+    email: ShortText
     api_token: Secret
 
 
@@ -75,9 +75,9 @@ class OutlookCredentials(Credentials):
 
     base_url: Address = "https://graph.microsoft.com"
     login_url: Address = "https://login.microsoftonline.com"
-    mailbox: Line
-    tenant: Line | None = None
-    client_id: Line | None = None
+    mailbox: ShortText
+    tenant: ShortText | None = None
+    client_id: ShortText | None = None
     client_secret: Secret | None = None
     access_token: Secret | None = None
 
@@ -97,7 +97,7 @@ class ResendCredentials(Credentials):
 
     base_url: Address = "https://api.resend.com"
     api_key: Secret
-    sender: Line
+    sender: ShortText
 
     @field_validator("sender")
     @classmethod

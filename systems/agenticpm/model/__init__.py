@@ -1,1 +1,1 @@
-"""Stored state: entities, access patterns, and the operations on each aggregate."""
+"""The stored state of AgenticPM: entities, access patterns, and the operations on each aggregate."""

@@ -1,4 +1,4 @@
-"""Settings of the agent: seeded with the document's defaults, loaded as one typed value, changed by people.
+"""Settings of the agent in the table: seed the document's defaults, load, validate and change them.
 
 Also the working hours: whether they are open, and when they open next. Hours are wall-clock times in their
 time zone, so days with a clock change need no special handling.
@@ -34,8 +34,8 @@ DEFAULTS: Final[dict[str, ConfigValue]] = {
 }
 # Optional settings that the document does not have: the comma-separated recipients of the digest.
 OPTIONAL_DEFAULTS: Final[dict[str, ConfigValue]] = {"digest_recipients": ""}
-# Records that the agent stores among its settings and that nobody else sets: the day's spend, the day of the
-# last digest, and the sandboxes in use.
+# Records that only the agent sets, stored among its settings: the day's spend, the day of the last digest,
+# and the sandboxes in use.
 SPEND: Final = "spend"
 DIGEST: Final = "digest"
 SANDBOXES: Final = "stand_ins"
@@ -64,6 +64,7 @@ class WorkingHours(BaseModel):
     timezone: str
 
     def is_open(self, now: datetime) -> bool:
+        """Return whether the time is within the working hours, every day of the week."""
         local = now.astimezone(get_zone(self.timezone))
         minute = local.hour * 60 + local.minute
         start, end = _to_minutes(self.start), _to_minutes(self.end)
@@ -83,12 +84,13 @@ class AgentSettings(BaseModel):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> AgentSettings:
+        """Build the settings from stored values by key; defaults replace those that are absent."""
         found = {key: values.get(key, default) for key, default in (DEFAULTS | OPTIONAL_DEFAULTS).items()}
         return cls.model_validate(found | {"digest_recipients": _split_addresses(found["digest_recipients"])})
 
 
 async def seed(stores: Stores) -> list[str]:
-    """Write the defaults of unset settings; return the keys written. Safe to run concurrently."""
+    """Write the defaults of unset settings and return the keys written. Safe to run concurrently."""
     seeded = []
     for key, value in DEFAULTS.items():
         new = AgentConfig(key=key, value=value, updated_at=get_now(stores.clock))
@@ -109,11 +111,15 @@ async def load_or_seed(stores: Stores) -> AgentSettings:
 
 
 async def load(stores: Stores) -> AgentSettings:
+    """Load the settings, with defaults for unset ones; write nothing."""
     return AgentSettings.from_values(patterns.index_values(await stores.all(patterns.agent_configs())))
 
 
 async def list_settings(stores: Stores) -> list[AgentConfig]:
-    """List all settings that a person may set, including unset ones; leave out the agent's own records."""
+    """List all settings that a person may set by key, including unset ones; seed absent defaults.
+
+    The agent's own records are left out.
+    """
     await load_or_seed(stores)
     found = {each.key: each for each in await stores.all(patterns.agent_configs())}
     unset = [
@@ -125,6 +131,7 @@ async def list_settings(stores: Stores) -> list[AgentConfig]:
 
 
 async def get(stores: Stores, key: str) -> AgentConfig:
+    """Return one stored setting or record by key. Raise NotFound if it is not stored."""
     found = await stores.run(patterns.agent_config(key))
     if found is None:
         raise NotFound(f"Setting {key!r} not found. Settings: {', '.join(PARSERS)}.")
@@ -132,7 +139,10 @@ async def get(stores: Stores, key: str) -> AgentConfig:
 
 
 async def put(stores: Stores, key: str, value: Any, *, by: str = "user") -> AgentConfig:
-    """Validate and set one of the known keys, with an event in the same transaction."""
+    """Validate and store one setting, with an event in the same transaction. `by` is the user in the event.
+
+    Raise InvalidRequest if the key or the value is invalid.
+    """
     now = get_now(stores.clock)
     wanted = AgentConfig(key=key, value=validate(key, value), updated_at=now)
     seen = await stores.run(patterns.agent_config(key))
@@ -158,9 +168,10 @@ def is_working_hours(settings: AgentSettings, now: datetime) -> bool:
 
 
 def find_next_opening(settings: AgentSettings, now: datetime) -> datetime:
-    """Return when the working hours open next, in UTC: now if they are open.
+    """Return when the working hours open next, in UTC; `now` if they are open.
 
-    It searches minute by minute, so days with a clock change need no rule of their own.
+    It searches minute by minute, so days with a clock change need no rule of their own. Raise InvalidRequest
+    if the hours do not open within three days.
     """
     hours = settings.working_hours
     if hours.is_open(now):
@@ -184,6 +195,8 @@ def count_working_minutes(settings: AgentSettings, since: datetime, now: datetim
 
 @lru_cache(maxsize=64)
 def get_zone(name: str) -> ZoneInfo:
+    """Return the time zone. Raise InvalidRequest for an unknown name, SettingsError without time zone data.
+    """
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
@@ -202,6 +215,7 @@ def get_zone(name: str) -> ZoneInfo:
 
 
 def _make_integer_parser(minimum: int, maximum: int) -> Callable[[str, Any], ConfigValue]:
+    """Return a parser of integers within these bounds."""
     def check(key: str, value: Any) -> ConfigValue:
         number = _parse_number(key, value)
         if number != number.to_integral_value() or not minimum <= number <= maximum:
@@ -212,6 +226,7 @@ def _make_integer_parser(minimum: int, maximum: int) -> Callable[[str, Any], Con
 
 
 def _parse_usd(key: str, value: Any) -> ConfigValue:
+    """Parse an amount from 0 to 1000 dollars."""
     number = _parse_number(key, value)
     if not BUDGET_USD[0] <= number <= BUDGET_USD[1]:
         raise InvalidRequest(f"Invalid {key}={value!r}: expected {BUDGET_USD[0]} to {BUDGET_USD[1]} dollars.")
@@ -219,7 +234,7 @@ def _parse_usd(key: str, value: Any) -> ConfigValue:
 
 
 def _parse_number(key: str, value: Any) -> Decimal:
-    """Parse a number from JSON or the command line: 15, 0.33, "0.33"."""
+    """Parse a finite number from JSON or the command line: 15, 0.33, "0.33". Raise InvalidRequest."""
     try:
         # Decimal accepts more than people write: 1_0, and digits of other scripts.
         is_plain = not isinstance(value, bool) and str(value).isascii() and "_" not in str(value)
@@ -232,6 +247,7 @@ def _parse_number(key: str, value: Any) -> Decimal:
 
 
 def _parse_hours(key: str, value: Any) -> ConfigValue:
+    """Validate working hours: an object with `start`, `end` (up to 24:00) and `timezone`."""
     members = tuple(WorkingHours.model_fields)
     if not isinstance(value, Mapping) or set(value) != set(members):
         raise InvalidRequest(
@@ -251,6 +267,7 @@ def _parse_hours(key: str, value: Any) -> ConfigValue:
 
 
 def _parse_recipients(key: str, value: Any) -> ConfigValue:
+    """Return the comma-separated addresses unchanged. Raise InvalidRequest if one is invalid."""
     if not isinstance(value, str) or len(value) > RECIPIENTS_CHARS_MAX:
         raise InvalidRequest(f"Invalid {key}: expected a text of at most {RECIPIENTS_CHARS_MAX} characters.")
     for each in _split_addresses(value):
@@ -266,6 +283,7 @@ def _split_addresses(value: Any) -> tuple[str, ...]:
 
 
 def _to_minutes(time: str) -> int:
+    """Return the minutes since midnight of a time such as 08:30."""
     return int(time[:2]) * 60 + int(time[3:])
 
 

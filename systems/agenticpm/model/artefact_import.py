@@ -1,7 +1,7 @@
-"""Artefact import: take over an artefact of another deployment with its previous version, if the project has
-none.
+"""Artefact import: take over an artefact of another deployment, with its previous version.
 
-The document writes `previousVersion` in one place and `previous_version` in another; both are accepted.
+The project must not have an artefact of that type. The document writes `previousVersion` in one place and
+`previous_version` in another; both are accepted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from holdfast.core.errors import Conflict, InvalidRequest
 
 
 async def import_artefact(stores: Stores, project_id: str, item: Mapping[str, Any]) -> Artefact:
-    """Store the artefact with its content, previous version and version number. Its id and times are new."""
+    """Store the artefact with its content, previous version and version number. Its id and times are new.
+
+    Raise InvalidRequest if the item is invalid, Conflict if the project already has one of the type.
+    """
     project = await projects.get(stores, project_id)
     fields, now = _validate(item), get_now(stores.clock)
     artefact = Artefact(id=str(uuid4()), project_id=project.id, created_at=now, updated_at=now, **fields)
@@ -38,6 +41,7 @@ async def import_artefact(stores: Stores, project_id: str, item: Mapping[str, An
 
 
 def _validate(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the artefact from an exported item. Raise InvalidRequest."""
     try:
         given = normalize_import(item)
         type = ArtefactType(given.get("type", ""))
@@ -57,6 +61,7 @@ def _validate(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get_mapping(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the named JSON object. Raise ValueError if it is anything else."""
     found = given.get(name)
     if not isinstance(found, dict):
         raise ValueError(f"{name}: expected a JSON object")

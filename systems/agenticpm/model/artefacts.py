@@ -1,4 +1,4 @@
-"""Artefact storage: write the next version, undo one step, and move large contents into objects.
+"""Artefact storage: write the next version, undo one step, and store large contents as objects.
 
 There is one item for each project and type, which holds the current and the previous version. `build_update`
 returns the writes of a next version for the caller's transaction; `update` and `undo` commit at once, for a
@@ -56,12 +56,12 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number", order="determini
 
 
 async def load_content(stores: Stores, artefact: Artefact) -> dict[str, Any]:
-    """Return the full content of an artefact."""
+    """Return the full content of an artefact, from its object if it is stored as one."""
     return await _load_full(stores, artefact, artefact.content)
 
 
 async def load_previous(stores: Stores, artefact: Artefact) -> dict[str, Any] | None:
-    """Return the full content of the previous version, or None."""
+    """Return the full content of the previous version, or None if there is none."""
     if artefact.previous_version is None:
         return None
     return await _load_full(stores, artefact, artefact.previous_version)
@@ -79,10 +79,11 @@ async def build_update(
     related: Mapping[ArtefactType, Mapping[str, Any]] | None = None,
     facts: str | None = None,
 ) -> list[Write[Any]]:
-    """Build the writes of the next version over `seen`, with its event. Return no writes if nothing differs.
+    """Build the writes of the next version over `seen`, with its event; no writes if nothing differs.
 
-    `related` has the full contents of other artefacts that this one must agree with. `facts` is the hash of
-    the facts that the agent wrote it from; a person's version keeps the previous one.
+    Large contents are stored as objects at once. `related` has the full contents of other artefacts that this
+    one must agree with. `facts` is the hash of the facts that the agent wrote it from; a person's version
+    keeps the previous one. Raise InvalidRequest if the content is invalid or does not agree.
     """
     validated = _validate(type, content)
     before = None if seen is None else await load_content(stores, seen)
@@ -103,9 +104,9 @@ async def update(
     content: Mapping[str, Any],
     expected_version: int,
 ) -> Artefact:
-    """Write the next version if the current one is `expected_version` (0: none yet).
+    """Write the next version if the current one is `expected_version` (0: none yet), and return it.
 
-    Write nothing if nothing differs.
+    Write nothing if nothing differs. Raise Conflict if the version is another, NotFound without a project.
     """
     seen = await _load_expected(stores, project_id, type, expected_version)
     if seen is None and await stores.run(patterns.project(project_id)) is None:
@@ -118,7 +119,10 @@ async def update(
 
 
 async def undo(stores: Stores, project_id: ProjectId, type: ArtefactType, expected_version: int) -> Artefact:
-    """Restore the previous version as a next version. A second undo restores the undone one."""
+    """Restore the previous version as a next version, and return it. A second undo restores the undone one.
+
+    Raise InvalidRequest if there is no previous version, Conflict if the version is not `expected_version`.
+    """
     seen = await _load_expected(stores, project_id, type, expected_version)
     before = None if seen is None else await load_previous(stores, seen)
     if seen is None or before is None:
@@ -141,6 +145,7 @@ async def undo(stores: Stores, project_id: ProjectId, type: ArtefactType, expect
 
 
 def _validate(type: ArtefactType, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a person's or writer's full content as it is stored. Raise InvalidRequest."""
     if OBJECT in content:
         raise InvalidRequest(f"Invalid {type}: {OBJECT} is reserved. Send the full content.")
     try:
@@ -150,6 +155,7 @@ def _validate(type: ArtefactType, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_agreement(contents: Mapping[ArtefactType, Mapping[str, Any]]) -> None:
+    """Raise InvalidRequest if the contents do not agree with each other."""
     try:
         check_consistency(contents)
     except ValueError as error:
@@ -159,8 +165,9 @@ def _check_agreement(contents: Mapping[ArtefactType, Mapping[str, Any]]) -> None
 async def _load_related(
     stores: Stores, project_id: ProjectId, type: ArtefactType
 ) -> tuple[dict[ArtefactType, dict[str, Any]], tuple[ConditionCheck[Artefact], ...]]:
-    """Load the artefact that this one must agree with, and the check that it stays unchanged until the
-    commit.
+    """Load the content that this artefact must agree with, and the check that it stays unchanged.
+
+    The caller commits the check with its writes. Both are empty if there is no such artefact.
     """
     other = AGREES_WITH.get(type)
     found = None if other is None else await stores.run(patterns.artefact(project_id, other))
@@ -189,6 +196,7 @@ class _VersionChange:
 
 
 async def _build_writes(stores: Stores, step: _VersionChange) -> list[Write[Any]]:
+    """Build the put of the next version and its event; large contents are stored as objects at once."""
     content, previous = await _fit_into_item(stores, step)
     seen = step.seen
     wanted = Artefact(
@@ -237,6 +245,7 @@ def _build_event_detail(step: _VersionChange) -> dict[str, Any]:
 async def _load_expected(
     stores: Stores, project_id: ProjectId, type: ArtefactType, expected_version: int
 ) -> Artefact | None:
+    """Load the artefact, or None if there is none yet. Raise Conflict unless it is at `expected_version`."""
     seen = await stores.run(patterns.artefact(project_id, type))
     if (0 if seen is None else seen.version) != expected_version:
         raise _build_conflict(project_id, type, expected_version, seen)
@@ -250,6 +259,8 @@ async def _commit_version(
     expected_version: int,
     writes: Sequence[Write[Any]],
 ) -> Artefact:
+    """Commit the writes and return the artefact of the first one. Raise Conflict if another writer was first.
+    """
     try:
         await stores.transact(*writes)
     except (ConditionFailed, TransactionCancelled, TransactionConflict) as error:
@@ -262,6 +273,7 @@ async def _commit_version(
 def _build_conflict(
     project_id: ProjectId, type: ArtefactType, expected: int, current: Artefact | None
 ) -> Conflict:
+    """Build the error for a version conflict; `current` is the artefact as it is now."""
     version = 0 if current is None else current.version
     if version == expected:
         return Conflict(
@@ -280,8 +292,9 @@ def _build_conflict(
 async def _fit_into_item(
     stores: Stores, step: _VersionChange
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return both contents as the item stores them: if they do not fit, the larger becomes an object, then
-    the other.
+    """Return the current and previous content as the item stores them.
+
+    If they do not fit, the larger becomes an object, then the other.
     """
     stored: dict[str, dict[str, Any] | None] = {"after": step.after, "before": step.before}
     bodies = {name: b"" if each is None else _ENCODER.encode(each) for name, each in stored.items()}
@@ -295,6 +308,7 @@ async def _fit_into_item(
 async def _store_as_object(
     stores: Stores, project_id: ProjectId, type: ArtefactType, body: bytes
 ) -> dict[str, Any]:
+    """Store a content as an object named by its hash, and return the reference to it."""
     sha256 = hashlib.sha256(body).hexdigest()
     try:
         await stores.run(patterns.keep_content(body, project_id, type, sha256))
@@ -304,6 +318,7 @@ async def _store_as_object(
 
 
 async def _load_full(stores: Stores, artefact: Artefact, stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored content, or load the object it refers to. Raise ObjectDamaged if its hash differs."""
     if OBJECT not in stored:
         return stored
     sha256 = stored[OBJECT]

@@ -76,7 +76,7 @@ class Source(StrEnum):
 
 
 class Autonomy(StrEnum):
-    """The autonomy level: observe; write artefacts; act, from an allow-list."""
+    """The agent may watch (`monitoring`), also write artefacts (`artefact`), or also act (`tactical`)."""
 
     monitoring = "monitoring"
     artefact = "artefact"
@@ -229,10 +229,10 @@ class Artefact(Entity, table=table):
 
 
 class Event(Entity, table=table):
-    """An event. It is stored in full in its scope, and as a reference under `GLOBAL` for the feed of all
-    projects.
+    """An event of a project or of the agent.
 
-    A reference has neither `detail` nor `day`, so it is not in the index, which has each event once.
+    It is stored in full in its scope, and as a reference under `GLOBAL` for the feed of all projects. A
+    reference has neither `detail` nor `day`, so the list of a day has each event once.
     """
 
     scope: Attr[Scope] = attr("PK")
@@ -268,7 +268,7 @@ class Event(Entity, table=table):
 
 
 class Escalation(Entity, table=table):
-    """A question to a person. The index sorts by `createdAt`, so a decision does not change its position."""
+    """A question to a person. Lists are sorted by `createdAt`, so a decision does not change its position."""
 
     id: Attr[str] = attr()
     project_id: Attr[ProjectId] = attr()

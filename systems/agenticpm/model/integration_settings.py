@@ -70,7 +70,7 @@ class HealthSource(Protocol):
 class IntegrationState(BaseModel):
     """The public state of an integration, without its credentials.
 
-    `speaks_to` is the current target: a site, the address of a sandbox, or nobody.
+    `speaks_to` is the current target: a site, the address of a sandbox, or "nobody" if there is none.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -142,7 +142,10 @@ async def _record_heartbeat(context: CycleContext) -> None:
     last = await context.read_checkpoint(snapshots.AGENT, snapshots.LAST_CYCLE)
     failing = await context.read_checkpoint(snapshots.AGENT, snapshots.FAILING)
     failed = ", ".join(context.report.errors)
-    read = f"{format_count(context.report.tickets, 'ticket')} read, {format_count(len(context.report.signals), 'signal')}"
+    read = (
+        f"{format_count(context.report.tickets, 'ticket')} read, "
+        f"{format_count(len(context.report.signals), 'signal')}"
+    )
     beat = build_event_writes(
         context.stores,
         context.project.id,

@@ -30,7 +30,7 @@ PAGE_SIZE: Final = 50
 
 RequestArg = Annotated[str, "The id of the request: PAGW-…"]
 ByArg = Annotated[str, "Your name, for the audit log"]
-LimitArg = Annotated[int, "The most requests to show"]
+LimitArg = Annotated[int, "The maximum number of requests to show"]
 
 REQUEST_COLUMNS: Final = ("pagw_id", "tenant", "status", "stage", "payer_id", "decision", "created_at")
 
@@ -88,9 +88,7 @@ async def metrics(
     year: Annotated[int | None, "The year; default: the last complete one"] = None,
     payer: Annotated[str | None, "Only decisions of this payer"] = None,
 ) -> Any:
-    """Show the annual report of CMS-0057-F: approvals, denials and durations, for standard and expedited
-    requests.
-    """
+    """Show the annual report of CMS-0057-F: approvals, denials and durations by urgency."""
     this_year = _get_now(stores).year
     report = await build_annual_report(stores, this_year - 1 if year is None else year, payer)
     lines = format_report(report)
@@ -113,9 +111,10 @@ async def replay(stores: Stores, request: RequestArg, by: ByArg = COMPONENT) -> 
 
 
 async def sweep(
-    stores: Stores, months: Annotated[int, "Number of months, the current one included"] = sweeper.MONTHS
+    stores: Stores,
+    months: Annotated[int, "The number of months to sweep, including the current one"] = sweeper.MONTHS,
 ) -> Any:
-    """Remove files older than three days that no row points at."""
+    """Remove files older than three days that no database row refers to."""
     swept = await sweeper.sweep(stores, months)
     sent, taken = await sweeper.sweep_messages(stores)
     return {"files": swept.files, "requests": swept.requests, "outbox_rows": sent, "inbox_rows": taken}

@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 
 class Stage(StrEnum):
-    """The stage that has a request next. Its queue is `pagw-{stage}-queue`."""
+    """The stage that processes a request next. Its queue is `pagw-{stage}-queue`."""
 
     request_parser = "request-parser"
     business_validator = "business-validator"

@@ -44,7 +44,8 @@ CREATE TABLE pagw.request_tracker (
     decided_at TIMESTAMP WITH TIME ZONE,
     inquire_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT request_tracker_status CHECK (status IN (
-        'RECEIVED', 'PARSED', 'VALIDATED', 'ENRICHED', 'ATTACHMENTS_PROCESSED', 'CONVERTED', 'SUBMITTED', 'PENDED',
+        'RECEIVED', 'PARSED', 'VALIDATED', 'ENRICHED', 'ATTACHMENTS_PROCESSED', 'CONVERTED', 'SUBMITTED',
+            'PENDED',
         'RESPONSE_BUILT', 'CALLBACK_SENT', 'COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT request_tracker_kind CHECK (kind IN ('submit', 'update', 'cancel')),
     CONSTRAINT request_tracker_urgency CHECK (urgency IN ('expedited', 'standard')),
@@ -80,7 +81,8 @@ CREATE TABLE pagw.audit_log (
 APPEND_ONLY: Final = """
 CREATE FUNCTION pagw.audit_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'DELETE' AND OLD.timestamp < nullif(current_setting('pagw.retained_until', true), '')::timestamptz THEN
+    IF TG_OP = 'DELETE' AND OLD.timestamp < nullif(current_setting('pagw.retained_until', true),
+        '')::timestamptz THEN
         RETURN OLD;
     END IF;
     RAISE EXCEPTION 'audit_log only grows: % is refused', TG_OP USING ERRCODE = 'insufficient_privilege';

@@ -36,10 +36,12 @@ def _parse_id(id: str) -> tuple[str, str | None]:
 
 
 def _get_message_key(entry: ActionAudit) -> str:
+    """Return the last component of the entry's key: the message's id, or the hash in its place."""
     return parse_key(entry.idempotency_key).components[-1]
 
 
 def _format_line(entry: ActionAudit) -> str:
+    """Format an audit entry as one line: time, action, reasons, failure if any, and key."""
     payload = entry.parsed_payload
     failed = "" if entry.result is None or entry.result.ok else f" It was not done: {entry.result.reason}."
     return (
@@ -49,6 +51,7 @@ def _format_line(entry: ActionAudit) -> str:
 
 
 def _format_action(entry: ActionAudit) -> str:
+    """Say what was done: "did", in shadow mode "would have done", after a failure "was to do"."""
     if entry.action_type is ActionType.ignore:
         return "did nothing"
     verb = "would have done" if entry.shadow else "did"

@@ -43,8 +43,10 @@ class Ingress:
     secrets: Secrets = field(default_factory=open_secrets)
 
     async def accept(self, sender: str, body: bytes, headers: Mapping[str, str]) -> EventMessage:
-        """Enqueue a webhook and return the queue message. Raise `CallerRefused` if the signature or secret is
-        invalid.
+        """Verify, parse and enqueue a webhook; return the queue message.
+
+        `sender` names the help desk whose format the body has. Raise `CallerRefused` if the signature or
+        secret is invalid, `InvalidRequest` or `MalformedRequest` if the body is.
         """
         self._verify(body, headers)
         event = parse_webhook(body, sender)
@@ -55,7 +57,7 @@ class Ingress:
         return message
 
     def _verify(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Check the signature, or the shared secret if there is no signature."""
+        """Check the signature, or the shared secret if there is no signature. Raise `CallerRefused`."""
         live = self.secrets.get(WEBHOOK_SECRET).live
         try:
             if SIGNATURE_HEADER in headers:
@@ -68,8 +70,8 @@ class Ingress:
 
 
 def _read_correlation_id(headers: Mapping[str, str]) -> str | None:
-    """Return the sender's correlation id. A value that does not have the form of an id may name a person and
-    is hashed.
+    """Return the sender's correlation id, or None without one. A value that does not have the form of an id
+    may name a person and is hashed.
     """
     value = headers.get(CORRELATION_HEADER)
     if not value:

@@ -1,6 +1,4 @@
-"""MCP tools in addition to the access patterns: why something was done, and the state of a conversation. Both
-only read.
-"""
+"""MCP tools that explain a conversation's routing and return its state. Both only read."""
 
 from __future__ import annotations
 

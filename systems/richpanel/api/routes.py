@@ -1,4 +1,4 @@
-"""HTTP routes: the webhook endpoint, and the API for people and tools."""
+"""HTTP routes: the webhook endpoint, conversation state and explanations, and the automation switches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ConversationId = Annotated[str, Path(max_length=128)]
 
 
 class Accepted(BaseModel):
-    """The event is in the queue. Copies have the same id."""
+    """The event was accepted and queued. A repeated delivery returns the same id."""
 
     event_id: str
 
@@ -41,7 +41,7 @@ class Why(BaseModel):
 
 
 class SwitchesWanted(BaseModel):
-    """The switches to set. Omitted ones are off; safe mode is on by default."""
+    """The switches of the automation. Omitted ones are off, except `safe_mode`: it is on."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,14 +53,14 @@ class SwitchesWanted(BaseModel):
 
 
 def build_ingress_routes(stores: Stores) -> APIRouter:
-    """Build the webhook routes."""
+    """Build the webhook route, POST /webhooks/{sender}."""
     router = APIRouter(tags=["webhooks"])
     ingress = Ingress(stores)
 
     # The busiest route: it bypasses the framework's parameter parsing and response validation.
     @router.post(
         "/webhooks/{sender}",
-        summary="Accept a webhook",
+        summary="Receive a webhook",
         response_model=Accepted,
         openapi_extra={"parameters": [SENDER_PARAMETER]},
     )
@@ -73,7 +73,7 @@ def build_ingress_routes(stores: Stores) -> APIRouter:
 
 
 def build_api_routes(stores: Stores) -> APIRouter:
-    """Build the routes for people and tools."""
+    """Build the routes that return and explain conversations, and read and set the switches."""
     router = APIRouter(tags=["middleware"])
 
     @router.get("/conversations/{conversation_id:path}/why", summary="Explain the routing of a conversation")
@@ -88,14 +88,14 @@ def build_api_routes(stores: Stores) -> APIRouter:
             raise NotFound(f"Unknown conversation {conversation_id}.")
         return _to_json(found.without_expired_flow(datetime.fromtimestamp(stores.clock.now(), UTC)))
 
-    @router.get("/switches", summary="Get the switches")
+    @router.get("/switches", summary="Get the switches of the automation")
     async def switches() -> dict[str, Any]:
         found = await stores.run(patterns.read_switches())
         if found is None:
             raise NotFound("No switches are set, so safe mode is on. Set them with PUT /switches.")
         return _to_json(found)
 
-    @router.put("/switches", summary="Set the switches")
+    @router.put("/switches", summary="Set the switches of the automation")
     async def turn(wanted: SwitchesWanted) -> dict[str, Any]:
         turned = await feature_flags.set_switches(
             stores,

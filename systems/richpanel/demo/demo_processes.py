@@ -1,8 +1,7 @@
-"""The processes of the demo story, in one process: the sandbox and the webhook endpoint over HTTP, and
-workers.
+"""The sandbox, the webhook endpoint, the API and the workers of the demo story, all in one process.
 
-Nothing is replaced: webhooks are signed and posted, switches are set over HTTP, workers run as their
-component. Only the clock is advanced instead of waiting.
+Nothing is replaced: webhooks are signed and posted over HTTP, switches are set over HTTP, workers run as
+their component. Only the clock is advanced instead of waiting.
 """
 
 from __future__ import annotations
@@ -54,13 +53,16 @@ class DemoProcesses:
     # --- customers and operators ----------------------------------------------------------------------------
 
     async def add_order(self, number: str, email: str, **more: str) -> None:
-        """Add an order to the shop."""
+        """Add an order to the sandbox shop. `more` are further fields of `SandboxOrder`."""
         await self._post(f"{self.desk_url}/sandbox/orders", {"number": number, "email": email, **more})
 
     async def write_message(
         self, ticket: str, email: str, text: str, channel: str = "email"
     ) -> dict[str, Any]:
-        """Write a message as a customer. Return the webhook's payload, which is not sent yet."""
+        """Write a message as a customer, in a new or existing ticket, one second later by the clock.
+
+        Return the payload of its webhook, which is not sent yet.
+        """
         self.clock.advance(STEP_S)
         body = {"id": ticket, "channel": channel, "customer": {"email": email}}
         await self._post(f"{self.desk_url}/sandbox/tickets", body)
@@ -75,7 +77,7 @@ class DemoProcesses:
             (await self.http.send(request)).raise_for_status()
 
     async def set_switches(self, **position: Any) -> None:
-        """Set the switches as an operator."""
+        """Set the switches over HTTP as an operator. `position` are fields of `SwitchesWanted`."""
         answer = await self.http.put(f"{self.url}/switches", json={"by": "the operator", **position})
         answer.raise_for_status()
 
@@ -87,7 +89,7 @@ class DemoProcesses:
     # --- the help desk --------------------------------------------------------------------------------------
 
     def set_faults(self, **shares: Any) -> None:
-        """Set the help desk's faults."""
+        """Replace the help desk's faults. `shares` are fields of `Faults`; without them nothing fails."""
         self.sandbox.faults = Faults(**shares)
 
     @property
@@ -96,7 +98,7 @@ class DemoProcesses:
         return self.sandbox.desk.ledger
 
     def list_messages(self, ticket: str) -> Sequence[Message]:
-        """Return the messages of a ticket."""
+        """Return the messages of a ticket; empty if it does not exist."""
         found = self.sandbox.desk.find_ticket(ticket)
         return () if found is None else found.messages
 
@@ -104,12 +106,15 @@ class DemoProcesses:
 
     @asynccontextmanager
     async def run_workers(self) -> AsyncIterator[WorkerGroup]:
-        """Run the workers."""
+        """Run the worker component until the block ends. Yield its `WorkerGroup`."""
         async with WorkerGroup(self.stores, [self._build_counted_worker()], wait_s=RECEIVE_WAIT_S) as work:
             yield work
 
     async def wait_until_done(self) -> None:
-        """Wait until the queue is empty. Advance the clock if every message is delayed."""
+        """Wait until the queue is empty. Advance the clock if every message is delayed.
+
+        Raise `AssertionError` for a dead-letter message, or if it takes too long.
+        """
         for _ in range(MAX_POLLS):
             (report,) = await get_queue_reports(self.stores, self.system.queues)
             if report.dead:
@@ -122,7 +127,10 @@ class DemoProcesses:
         raise AssertionError("The workers did not finish in time.")
 
     async def wait_for_effects(self, count: int) -> None:
-        """Wait until the help desk has `count` effects, whether or not it has answered."""
+        """Wait until the help desk's ledger has `count` effects, whether or not it has answered.
+
+        Raise `AssertionError` if it takes too long.
+        """
         for _ in range(MAX_POLLS):
             if len(self.ledger) >= count:
                 return
@@ -138,7 +146,7 @@ class DemoProcesses:
             return
 
     def _build_counted_worker(self) -> Component:
-        """Build the worker component with a count of messages in flight."""
+        """Build the worker component so that it counts the messages in flight."""
         worker = self.system.get_component("worker")
         (consumer,) = worker.consumers
 
@@ -161,7 +169,9 @@ class DemoProcesses:
 
 @asynccontextmanager
 async def open_demo(stores: Stores, system: System, clock: RunClock) -> AsyncIterator[DemoProcesses]:
-    """Open everything, and close it at the end."""
+    """Start the sandbox, the webhook endpoint and the API; stop them at the end. No worker runs until
+    `run_workers`.
+    """
     sandbox = Sandbox(clock=clock)
     with (
         silence_loggers(*SILENCED_LOGGERS),

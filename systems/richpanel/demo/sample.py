@@ -1,5 +1,4 @@
-"""Sample data: several hundred conversations as the middleware would leave them, the same on every run, at
-any scale.
+"""Sample data: several hundred conversations as the middleware leaves them, the same on every run.
 
 Decisions are real: messages are drawn from the examples of the intents and go through the rules, and the
 decisions become records, state and audit. As in a worker, no text is stored. Times count back from the clock,
@@ -55,7 +54,9 @@ Progress = Callable[[str, int, int], None]
 
 
 async def load_sample(stores: Stores, *, scale: float = 1, progress: Progress | None = None) -> int:
-    """Create missing tables and fill them. Return the number of rows written. Safe to run again."""
+    """Create missing tables and write `CONVERSATIONS` × `scale` conversations, at least one. Return the
+    number of rows written, 0 on a second run. Raise `InvalidRequest` unless `scale` is above 0.
+    """
     if scale <= 0:
         raise InvalidRequest(f"Invalid scale {scale}: expected a number above 0, such as 1 or 0.1.")
     if stores.system is not None:
@@ -97,7 +98,7 @@ async def _write(stores: Stores, rows: list[Write[Any]]) -> int:
 def _build_conversation(
     stores: Stores, number: int, now: datetime, texts: Sequence[Example]
 ) -> Iterator[Write[Any]]:
-    """Build all rows of one conversation."""
+    """Yield the writes of all rows of the conversation `number`."""
     state: ConversationState | None = None
     link: Write[Any] | None = None
     for event, classification in _draw_messages(number, now - FIRST_AGE - INTERVAL * number % SPREAD, texts):
@@ -123,7 +124,9 @@ def _build_conversation(
 def _draw_messages(
     number: int, at: datetime, texts: Sequence[Example]
 ) -> Iterator[tuple[InboundEvent, Classification]]:
-    """Draw a customer's messages, each with its classification."""
+    """Draw one to `MESSAGES_MAX` messages of one customer after `at`, each with its classification. The same
+    `number` gives the same messages.
+    """
     random = Random(f"conversation {number}")
     channel, customer = random.choice(CHANNELS), f"customer-{random.randrange(CUSTOMERS)}@example.org"
     for place in range(1, random.randint(1, MESSAGES_MAX) + 1):
@@ -176,6 +179,7 @@ def _build_records(facts: Facts, decision: Decision) -> Iterator[Write[Any]]:
 
 
 def _build_record(facts: Facts, **attributes: Any) -> IdempotencyRecord:
+    """Build a record of work that was done at the first attempt, with the attributes of its kind."""
     return IdempotencyRecord(
         conversation_id=facts.event.conversation_id,
         status=OnceStatus.PROCESSED,
@@ -188,7 +192,7 @@ def _build_record(facts: Facts, **attributes: Any) -> IdempotencyRecord:
 
 
 def _build_audit(stores: Stores, facts: Facts, decision: Decision) -> Iterator[Write[Any]]:
-    """Build the audit entries of a decision."""
+    """Build the audit entries of a decision's actions and shadow actions, all as successful."""
     done = [(action, False) for action in decision.actions] + [
         (action, True) for action in decision.shadow_actions
     ]

@@ -1,9 +1,4 @@
-"""The demo story, printed at the terminal: a day on which calls fail, webhooks repeat, and every effect
-happens once.
-
-It runs its own processes (`demo_processes.py`), prints what happened and what it cost, and raises if a result
-is not the expected one.
-"""
+"""The demo story: a day with failing calls and repeated webhooks, on which every effect happens once."""
 
 from __future__ import annotations
 
@@ -41,7 +36,9 @@ MIDDLEWARE: Final = "middleware"
 
 
 async def run_story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
-    """Run the story and print it to a Rich console."""
+    """Run the story and print it to a Rich console. `folder` holds the stores' files, which are scanned for
+    personal data at the end. Raise `AssertionError` if a result is unexpected.
+    """
     if stores.system is None:
         raise AssertionError("The story needs stores that belong to a system.")
     figures = Figures()
@@ -66,7 +63,7 @@ async def run_story(stores: Stores, console: Any, clock: RunClock, folder: Path)
 
 @dataclass
 class Figures:
-    """Metrics collected during the story."""
+    """Metrics collected during the story. `to_route_s` are the seconds from each webhook to its routing."""
 
     counts: Counter[str] = field(default_factory=Counter)
     automated: int = 0
@@ -75,7 +72,7 @@ class Figures:
     to_route_s: list[float] = field(default_factory=list)
 
     def count(self, counted: Measurement) -> None:
-        """Add a metric."""
+        """Add one measurement: a counter, or the seconds that routing took."""
         if counted.kind == "measure":
             self.to_route_s.append(counted.value)
             return
@@ -112,8 +109,10 @@ async def _show_morning(stage: DemoProcesses, console: Any, figures: Figures) ->
     )
     _expect([each for each in stage.ledger if each.effect in ("message", "note")], [])
     console.print(
-        f"The help desk's ledger has {len(stage.ledger)} effects, and none twice. Calls that failed after their "
-        f"effect: {figures.unknown_outcomes}. The worker looked each up by its key before it repeated anything."
+        f"The help desk's ledger has {len(stage.ledger)} effects, and none twice. Calls that failed "
+        "after their "
+        f"effect: {figures.unknown_outcomes}. The worker looked each up by its key before it repeated "
+        "anything."
     )
 
 
@@ -317,16 +316,19 @@ def _show_cost(console: Any, meter: Meter, figures: Figures) -> None:
 
 
 async def _ask(stage: DemoProcesses, ticket: str, address: str, text: str, channel: str = "email") -> None:
+    """Write a message as a customer, send its webhook twice and wait until it is processed."""
     await stage.send_webhook(await stage.write_message(ticket, address, text, channel), 2)
     await stage.wait_until_done()
 
 
 async def _set_switches(stage: DemoProcesses, **position: Any) -> None:
+    """Set the switches, then advance the clock until the workers' cache has expired."""
     await stage.set_switches(**position)
     stage.clock.advance(CACHE_S + 1)
 
 
 async def _load_state(stage: DemoProcesses, ticket: str) -> ConversationState:
+    """Return the state of a ticket's conversation. Raise `AssertionError` if there is none."""
     found = await stage.stores.for_component("api").run(patterns.state(ticket))
     if found is None:
         raise AssertionError(f"No state for ticket {ticket}.")
@@ -334,6 +336,7 @@ async def _load_state(stage: DemoProcesses, ticket: str) -> ConversationState:
 
 
 async def _load_audit(stage: DemoProcesses) -> list[ActionAudit]:
+    """Return the audit entries of every ticket in the ledger."""
     api = stage.stores.for_component("api")
     tickets = dict.fromkeys(each.ticket_id for each in stage.ledger)
     return [each for ticket in tickets for each in (await api.all(patterns.AUDIT.history(ticket))).items]
@@ -349,7 +352,7 @@ def _find_ticket(stage: DemoProcesses, ticket: str) -> Any:
 
 
 def _list_customer_texts(stage: DemoProcesses) -> list[str]:
-    """Return every text that a customer wrote."""
+    """Return the customers' texts in every ticket of the ledger."""
     tickets = dict.fromkeys(each.ticket_id for each in stage.ledger)
     return [m.text for each in tickets for m in stage.list_messages(each) if m.author != MIDDLEWARE]
 

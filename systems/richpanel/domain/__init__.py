@@ -1,3 +1,1 @@
-"""Pure rules: keys, webhook formats, intents, routing, decisions, plans and order checks. No stores, no
-I/O.
-"""
+"""Pure rules without I/O: keys, webhook formats, intents, routing, decisions, plans and order checks."""

@@ -1,6 +1,4 @@
-"""Feature flags as a decision reads them, from the `Switches` item; safe mode if the item is missing or
-expired.
-"""
+"""Feature flags as a decision reads them; safe mode if the stored `Switches` are missing or expired."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ def build_switches(
     now: datetime,
     version: int = 1,
 ) -> Switches:
-    """Build the `Switches` item that an operator sets."""
+    """Build the `Switches` item that an operator (`by`) sets. It expires after `LIFETIME`."""
     return Switches(
         name=SWITCHES_NAME,
         safe_mode=safe_mode,

@@ -99,8 +99,9 @@ def build_event_key(
 ) -> EventKey:
     """Build the key of an event from the message's id.
 
-    Without an id, hash the text and the time of writing; without those, hash the trigger and the time of
-    arrival. `on_fallback` is called with the source of such a key.
+    Without an id, hash the text and the time bucket of its writing. The trigger replaces a missing text, the
+    time of arrival a missing time of writing; if either is missing, the source is `arrival`. `on_fallback` is
+    called with the source of a key that has no id. Raise `InvalidRequest` if the conversation id is empty.
     """
     if message_id:
         return EventKey(_build_event(conversation_id, message_id), message_id, KeySource.message_id)
@@ -124,32 +125,40 @@ def _get_neighbour_offsets(bucket_s: int) -> tuple[timedelta, timedelta]:
 
 
 def build_reply_key(conversation_id: str, message: str) -> str:
-    """Build the key of a reply to a message."""
+    """Build the key of a reply to a message. `message_key` is the message's id, or the hash in its place
+    (`EventKey.message`).
+    """
     return _join(ACTION_NAMESPACE, ActionKind.reply, conversation_id, message)
 
 
 def build_tag_key(conversation_id: str, tag: str, message: str) -> str:
-    """Build the key of a tag that a message leads to."""
+    """Build the key of adding `tag` because of a message. `message_key` is the message's id, or the hash in
+    its place (`EventKey.message`).
+    """
     return _join(ACTION_NAMESPACE, ActionKind.tag, conversation_id, tag, message)
 
 
 def build_assign_key(conversation_id: str, team_or_assignee: str, message: str) -> str:
-    """Build the key of an assignment that a message leads to."""
+    """Build the key of an assignment because of a message. `message_key` is the message's id, or the hash in
+    its place (`EventKey.message`).
+    """
     return _join(ACTION_NAMESPACE, ActionKind.assign, conversation_id, team_or_assignee, message)
 
 
 def build_lookup_key(conversation_id: str, order_id: str) -> str:
-    """Build the key of an order look-up."""
+    """Build the key of looking an order up in the shop, the same for every message of the conversation."""
     return _join(ACTION_NAMESPACE, ActionKind.lookup, conversation_id, order_id)
 
 
 def build_note_key(conversation_id: str, template: str, message: str) -> str:
-    """Build the key of a note for the agent."""
+    """Build the key of a note for the agent. `template` names its text; `message_key` is the message's id, or
+    the hash in its place (`EventKey.message`).
+    """
     return _join(ACTION_NAMESPACE, ActionKind.note, conversation_id, template, message)
 
 
 def parse_key(key: str) -> ParsedKey:
-    """Parse a key. Raise `InvalidRequest` if it is not one of this system."""
+    """Parse a key and decode its components. Raise `InvalidRequest` if it is not one of this system."""
     namespace, *rest = key.split(SEPARATOR)
     kind, components = (rest[0], rest[1:]) if rest else ("", [])
     if len(components) != COMPONENT_COUNTS.get(namespace, {}).get(kind, -1) or not all(components):
@@ -174,6 +183,7 @@ def to_queue_token(text: str) -> str:
 
 
 def _build_event(conversation_id: str, message: str) -> str:
+    """Build an event key. `message_key` is the message's id, or the hash in its place."""
     return _join(EVENT_NAMESPACE, "rp", conversation_id, message)
 
 
@@ -187,9 +197,11 @@ def _join(namespace: str, kind: str, *components: str) -> str:
 
 def _hash_text(text: str, bucket: str) -> str:
     # All buckets have the same width, so that two texts cannot produce the same concatenation.
+    """Return the SHA-256 of the normalised text and the bucket, in hex."""
     return hashlib.sha256((normalise_text(text) + bucket).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _format_bucket(moment: datetime, bucket_s: int) -> str:
+    """Return the start of the time bucket that contains `moment`, as a timestamp."""
     start = int(moment.timestamp()) // bucket_s * bucket_s
     return format_timestamp(datetime.fromtimestamp(start, UTC))

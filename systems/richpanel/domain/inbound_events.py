@@ -1,5 +1,4 @@
-"""Inbound webhooks: parse each sender's body into an `InboundEvent`, and build the `EventMessage` for the
-queue.
+"""Inbound webhooks: parse a sender's body into an `InboundEvent`, and build the queue's `EventMessage`.
 
 bytes → JSON → fields (`webhook_formats`) → InboundEvent → key and hash → EventMessage. Nothing is stored
 here. An invalid body is refused as a permanent error that names the invalid fields. A queue message contains
@@ -49,7 +48,7 @@ Author = Literal["customer", "agent", "automation"]
 
 
 def is_plausible_time(moment: datetime) -> bool:
-    """Return whether a time is in a plausible year."""
+    """Return whether a time is in the years 1990 to 2199."""
     return moment.year in PLAUSIBLE_YEARS
 
 
@@ -63,14 +62,14 @@ def _to_utc(moment: datetime) -> datetime:
 
 
 def _refuse_path(id: str) -> str:
-    """Raise `ValueError` for `.` and `..`, which would change a URL path."""
+    """Return the id. Raise `ValueError` for `.` and `..`, which would change a URL path."""
     if id in (".", ".."):
         raise ValueError("invalid id: it consists of dots")
     return id
 
 
 def _refuse_address(id: str) -> str:
-    """Raise `ValueError` for an id that may be an e-mail address."""
+    """Return the id. Raise `ValueError` if it may be an e-mail address."""
     if "@" in id:
         raise ValueError("invalid id: it contains an @. Send the ticket's own id")
     return id
@@ -127,7 +126,9 @@ class InboundEvent(BaseModel):
         bucket_s: int = BUCKET_S,
         on_fallback: Callable[[KeySource], object] = lambda _: None,
     ) -> EventKey:
-        """Build the event's idempotency key."""
+        """Build the event's idempotency key. `on_fallback` is called with the key's source if the message has
+        no id.
+        """
         return build_event_key(
             self.conversation_id,
             self.message_id,
@@ -189,7 +190,9 @@ class EventMessage(Document):
 
     @property
     def is_without_message(self) -> bool:
-        """Whether the webhook names only a conversation, so that the worker must look for new messages."""
+        """Whether the webhook identifies no message, neither by id nor by text and time, so that the worker
+        must look for recent messages.
+        """
         return self.key_source is KeySource.arrival
 
     @property
@@ -214,7 +217,9 @@ def build_event_message(
     bucket_s: int = BUCKET_S,
     on_fallback: Callable[[KeySource], object] = lambda _: None,
 ) -> EventMessage:
-    """Build the queue message of an event."""
+    """Build the queue message of an event, without its text and address. `on_fallback` is called with the
+    key's source if the message has no id.
+    """
     key = event.build_key(received_at, bucket_s=bucket_s, on_fallback=on_fallback)
     normalised = event.encode_canonical()
     return EventMessage(
@@ -236,8 +241,8 @@ def build_event_message(
 
 
 def _to_safe_trigger(text: str) -> str:
-    """Return the trigger if it is the name of a rule. Of any other text, which may name a person, keep only
-    the middleware's own tag.
+    """Return the trigger if it is the name of a rule. Any other text may name a person: return the
+    middleware's own tag in it, or else `other`.
     """
     if MACHINE_NAME.fullmatch(text):
         return text
@@ -258,7 +263,10 @@ def parse_webhook(body: bytes, sender: str = "richpanel") -> InboundEvent:
         return InboundEvent.model_validate_json(msgspec.json.encode(members))
     except ValidationError as error:
         # Values may be personal text, so the message names only the fields.
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        wrong = "; ".join(
+            f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
+            for one in error.errors()
+        )
         raise InvalidRequest(f"Invalid {sender} webhook: {wrong}.") from None
 
 

@@ -1,7 +1,8 @@
 """Customer intents, examples of each, and the classifier trained on them.
 
-The examples are in `intent_examples/`, one file per intent, one text per line. docs/intents.md reports the
-accuracy on unseen texts, and `api/intent_accuracy.py` measures it.
+The examples are in `intent_examples/`, one file per intent, one text per line.
+docs/systems/richpanel/intents.md reports the accuracy on unseen texts, and `api/intent_accuracy.py`
+measures it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def get_intent_classifier() -> Classifier:
 
 
 def load_examples() -> tuple[Example, ...]:
-    """Return all examples."""
+    """Load the examples of all intents, one per line that is not blank."""
     found: list[Example] = []
     for intent in Intent:
         lines = files("richpanel").joinpath(FOLDER, f"{intent}.txt").read_text("utf-8").splitlines()

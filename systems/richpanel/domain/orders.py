@@ -1,8 +1,4 @@
-"""Order numbers in texts, and the check that the writer may see an order.
-
-Order data is disclosed on a deterministic match only: the number must be that of an order, and the sender's
-address must be the one used for the order, compared as hashes. Nothing here guesses.
-"""
+"""Order numbers in texts, hashes of addresses, and the check that the writer may see an order."""
 
 from __future__ import annotations
 

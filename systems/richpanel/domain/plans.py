@@ -1,11 +1,9 @@
-"""The plan of an event: the decision of the first attempt, stored with its record and followed by every later
-attempt.
+"""The plan of an event: the first attempt's decision, stored and followed by every later attempt.
 
 A changed classifier or state must not route a half-done event to two teams, so a later attempt adds nothing
 to the plan. It withdraws an automated action that is no longer allowed, because an operator changed a flag,
-or whose text is no longer true (the order is gone, people are back). Routing actions are never withdrawn.
-
-A plan holds types, keys and template names, and no text of a customer.
+or whose text is no longer true (the order is gone, people are back). Routing actions are never withdrawn. A
+plan holds types, keys and template names, and no text of a customer.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from richpanel.domain.routing import Risk, Routing, Team
-from richpanel.domain.rules import Action, Decision
+from richpanel.domain.rules import Decision, HelpDeskAction
 from richpanel.model.entities import ActionType, Mode
 
 ROUTING_ACTIONS: Final = frozenset({ActionType.route, ActionType.escalate, ActionType.tag})
@@ -26,7 +24,7 @@ class Plan:
     """The decision to follow, and the actions that were withdrawn from it."""
 
     decision: Decision
-    withdrawn: tuple[Action, ...] = ()
+    withdrawn: tuple[HelpDeskAction, ...] = ()
 
 
 def encode_plan(decision: Decision) -> str:
@@ -43,12 +41,14 @@ def encode_plan(decision: Decision) -> str:
 
 
 def resume_plan(text: str, fresh: Decision) -> Plan:
-    """Decode a stored plan. Its actions take their values from `fresh`, the decision of this attempt."""
+    """Decode a stored plan and withdraw its automated actions that `fresh`, the decision of this attempt,
+    does not have. The remaining actions take their values from `fresh`.
+    """
     stored = json.loads(text)
     fresh_actions = {each.key: each for each in (*fresh.actions, *fresh.shadow_actions)}
     allowed = {each.key for each in fresh.actions}
-    actions: list[Action] = []
-    withdrawn: list[Action] = []
+    actions: list[HelpDeskAction] = []
+    withdrawn: list[HelpDeskAction] = []
     for entry in stored["actions"]:
         action = _decode_action(entry, fresh_actions)
         is_allowed = action.type in ROUTING_ACTIONS or (action.key in allowed and action.has_all_values)
@@ -76,12 +76,15 @@ def _decode_routing(entry: Any) -> Routing | None:
     return Routing(Team(team), frozenset(map(Risk, risks)), reason)
 
 
-def _encode_action(action: Action) -> list[str]:
+def _encode_action(action: HelpDeskAction) -> list[str]:
+    """Encode type, key and target. Values are not stored: they may be personal data."""
     return [action.type, action.key, action.target]
 
 
-def _decode_action(entry: Any, fresh_actions: dict[str, Action]) -> Action:
+def _decode_action(entry: Any, fresh_actions: dict[str, HelpDeskAction]) -> HelpDeskAction:
     """Decode an action, with the values of the same action in `fresh_actions` if there is one."""
     type_, key, target = entry
     same = fresh_actions.get(key)
-    return same if same is not None and same.target == target else Action(ActionType(type_), key, target)
+    return (
+        same if same is not None and same.target == target else HelpDeskAction(ActionType(type_), key, target)
+    )

@@ -101,8 +101,8 @@ def choose_team(
 ) -> Routing:
     """Choose the team of a message.
 
-    Risk comes first: a conversation once at risk stays at risk. Otherwise the intent decides, if its
-    confidence is high enough.
+    Risk comes first: a conversation once at risk (`known_risks`) stays with the risk team. Otherwise the
+    intent decides; with too little confidence, or no intent, the message goes to triage.
     """
     new = find_risks(text, classification)
     kept = frozenset(risk for risk in Risk if risk in known_risks)
@@ -121,7 +121,7 @@ def choose_team(
 
 
 def find_risks(text: str, classification: Classification) -> frozenset[Risk]:
-    """Return the risks that the words or the likely intents of a text mean."""
+    """Return the risks that a text's words mean, and those of intents with at least `RISK_CONFIDENCE_MIN`."""
     folded = normalise_text(text)
     by_words = {risk for risk, words in _RISK_WORDS.items() if words.search(folded)}
     ranked = ((classification.label, classification.confidence), *classification.alternatives)

@@ -59,7 +59,9 @@ class Facts:
 
     @property
     def order_number(self) -> str | None:
-        """The order number that the message names. The worker looks the order up before it decides."""
+        """The order number that the message names, or None if it names none or several. The worker looks the
+        order up before it decides.
+        """
         return find_order_number(self.event.text, allow_bare=self.is_awaiting_number)
 
     @property
@@ -77,7 +79,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Action:
+class HelpDeskAction:
     """One effect at the help desk, under its own key. `target` is a team, a tag or a template."""
 
     type: ActionType
@@ -102,9 +104,9 @@ class Decision:
 
     mode: Mode
     reasons: tuple[str, ...]
-    actions: tuple[Action, ...] = ()
+    actions: tuple[HelpDeskAction, ...] = ()
     # Actions that shadow mode records and does not do.
-    shadow_actions: tuple[Action, ...] = ()
+    shadow_actions: tuple[HelpDeskAction, ...] = ()
     routing: Routing | None = None
 
     @property
@@ -175,14 +177,14 @@ def _decide_routing(facts: Facts) -> Routing:
     return replace(routing, team=Team(current), reason=reason)
 
 
-def _build_routing_actions(facts: Facts, routing: Routing) -> tuple[Action, ...]:
-    """Build the assignment and the tags."""
+def _build_routing_actions(facts: Facts, routing: Routing) -> tuple[HelpDeskAction, ...]:
+    """Build the assignment to the team, the tag `mw-routed`, and a tag for each risk."""
     conversation, message = facts.event.conversation_id, facts.message_key
     tags = [ROUTED_TAG, *(f"{TAG_PREFIX}risk-{risk}" for risk in sorted(routing.risks))]
     kind = ActionType.escalate if routing.team is Team.risk else ActionType.route
     return (
-        Action(kind, build_assign_key(conversation, routing.team, message), routing.team),
-        *(Action(ActionType.tag, build_tag_key(conversation, tag, message), tag) for tag in tags),
+        HelpDeskAction(kind, build_assign_key(conversation, routing.team, message), routing.team),
+        *(HelpDeskAction(ActionType.tag, build_tag_key(conversation, tag, message), tag) for tag in tags),
     )
 
 
@@ -202,8 +204,8 @@ def _find_block_reason(facts: Facts, routing: Routing) -> str | None:
     return None
 
 
-def _decide_automation(facts: Facts) -> tuple[tuple[Action, ...], tuple[str, ...]]:
-    """Return the automated actions, and the reasons."""
+def _decide_automation(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tuple[str, ...]]:
+    """Return the automated actions and the reasons, whatever the flags say: `decide` applies the flags."""
     if facts.is_awaiting_number and (facts.order_number or facts.classification.label == Intent.order_status):
         return _answer_order_status(facts)
     if not facts.classification.is_known or facts.classification.confidence < AUTOMATE_CONFIDENCE_MIN:
@@ -213,7 +215,7 @@ def _decide_automation(facts: Facts) -> tuple[tuple[Action, ...], tuple[str, ...
     return _suggest_note(facts)
 
 
-def _answer_order_status(facts: Facts) -> tuple[tuple[Action, ...], tuple[str, ...]]:
+def _answer_order_status(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tuple[str, ...]]:
     """Answer with the order's status if order number and address match. Otherwise ask for the number, a few
     times; then hand over to a person.
     """
@@ -233,46 +235,48 @@ def _answer_order_status(facts: Facts) -> tuple[tuple[Action, ...], tuple[str, .
     return _ask_order_number(facts, name, "the message does not name exactly one order")
 
 
-def _ask_order_number(facts: Facts, name: str, reason: str) -> tuple[tuple[Action, ...], tuple[str, ...]]:
+def _ask_order_number(
+    facts: Facts, name: str, reason: str
+) -> tuple[tuple[HelpDeskAction, ...], tuple[str, ...]]:
     """Ask for the order number. Hand over to a person if the question may not be repeated yet."""
     if throttled := _find_throttle_reason(facts, name):
         return _hand_over(facts, f"{reason}, and {throttled}, so a person takes over")
     return _send_reply(facts, name, reason)
 
 
-def _hand_over(facts: Facts, reason: str) -> tuple[tuple[Action, ...], tuple[str, ...]]:
+def _hand_over(facts: Facts, reason: str) -> tuple[tuple[HelpDeskAction, ...], tuple[str, ...]]:
     """Send the hand-over reply, tag the ticket and assign the care team."""
     conversation = facts.event.conversation_id
     is_open = facts.hours.is_open(facts.now)
     values = {} if is_open else {"opens": facts.hours.format_next_opening(facts.now)}
     name = "handed_over" if is_open else "handed_over_closed"
     reply, reasons = _send_reply(facts, name, reason, values)
-    tag = Action(
+    tag = HelpDeskAction(
         ActionType.tag, build_tag_key(conversation, HANDED_OVER_TAG, facts.message_key), HANDED_OVER_TAG
     )
-    person = Action(
+    person = HelpDeskAction(
         ActionType.escalate, build_assign_key(conversation, Team.care, facts.message_key), Team.care
     )
     return (*reply, tag, person), reasons
 
 
-def _suggest_note(facts: Facts) -> tuple[tuple[Action, ...], tuple[str, ...]]:
-    """Suggest a note to the agent, if there is one for the intent."""
+def _suggest_note(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tuple[str, ...]]:
+    """Build the note that suggests an answer to the agent; no action if the intent has none."""
     name = SUGGESTIONS.get(facts.classification.label)
     if name is None:
         return (), (f"there is no suggestion for {facts.classification.label}",)
     key = build_note_key(facts.event.conversation_id, name, facts.message_key)
-    return (Action(ActionType.suggest, key, name),), (f"{name} is suggested to the agent",)
+    return (HelpDeskAction(ActionType.suggest, key, name),), (f"{name} is suggested to the agent",)
 
 
 def _send_reply(
     facts: Facts, name: str, reason: str, values: Mapping[str, str] | None = None
-) -> tuple[tuple[Action, ...], tuple[str, ...]]:
-    """Build a reply, unless it is throttled."""
+) -> tuple[tuple[HelpDeskAction, ...], tuple[str, ...]]:
+    """Build a reply from the template `name`; no action if it is throttled. Return it with the reasons."""
     if throttled := _find_throttle_reason(facts, name):
         return (), (reason, throttled)
     key = build_reply_key(facts.event.conversation_id, facts.message_key)
-    return (Action(ActionType.auto_reply, key, name, values or {}),), (reason, f"{name} is sent")
+    return (HelpDeskAction(ActionType.auto_reply, key, name, values or {}),), (reason, f"{name} is sent")
 
 
 def _find_throttle_reason(facts: Facts, name: str) -> str | None:
@@ -285,6 +289,7 @@ def _find_throttle_reason(facts: Facts, name: str) -> str | None:
     pause = timedelta(seconds=facts.settings.reply_pause_s)
     if name in replies and facts.now - replies[name].last_sent_at < pause:
         return (
-            f"{name} was sent at {replies[name].last_sent_at:%Y-%m-%d %H:%M} UTC already: not again so soon"
+            f"{name} was already sent at {replies[name].last_sent_at:%Y-%m-%d %H:%M} UTC: "
+            "too soon to send it again"
         )
     return None

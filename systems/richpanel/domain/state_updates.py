@@ -10,9 +10,9 @@ from richpanel.domain.orders import hash_email
 from richpanel.domain.rules import (
     HANDED_OVER_TAG,
     NEED_ORDER_NUMBER,
-    Action,
     Decision,
     Facts,
+    HelpDeskAction,
     is_written_by_person,
 )
 from richpanel.model import patterns
@@ -40,7 +40,7 @@ def build_next_state(facts: Facts, decision: Decision) -> ConversationState:
 
 
 def build_customer_link(facts: Facts) -> Put[CustomerLink] | None:
-    """Return the write that links the writer to the conversation, or None if the address is unknown. The
+    """Build the write that links the writer to the conversation, or None if the address is unknown. The
     worker runs it before any action, so that erasure finds everything.
     """
     customer_hash = hash_email(facts.event.customer_email or "")
@@ -81,7 +81,8 @@ def _build_event_changes(facts: Facts) -> dict[str, Any]:
 
 
 def _build_routing_changes(facts: Facts, seen: ConversationState, decision: Decision) -> dict[str, Any]:
-    """Build the changes of a routed event."""
+    """Build the changes of a routed event: team, confidence, intent and risks. Empty if nothing was assigned.
+    """
     assigned = [each.target for each in decision.actions if each.type in ASSIGNMENT_ACTIONS]
     # An attempt follows the plan of the first attempt, which may have had nothing to do.
     if decision.routing is None or not assigned:
@@ -109,8 +110,10 @@ def _build_reply_changes(facts: Facts, seen: ConversationState, decision: Decisi
     return changes
 
 
-def _build_sent_changes(facts: Facts, seen: ConversationState, action: Action) -> dict[str, Any]:
-    """Build the changes of one reply that was sent."""
+def _build_sent_changes(facts: Facts, seen: ConversationState, action: HelpDeskAction) -> dict[str, Any]:
+    """Build the changes of one sent reply: the counts, the last reply, and a question that waits for an
+    answer.
+    """
     before = seen.replies[action.target].count if action.target in seen.replies else 0
     count = SentReplies(count=before + 1, last_sent_at=facts.now)
     reply = AutoReply(type=action.target, sent_at=facts.now, source_message_id=facts.event.message_id)

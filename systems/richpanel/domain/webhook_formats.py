@@ -117,7 +117,7 @@ SENDERS: Final[Mapping[str, Callable[[Mapping[str, Any]], EventFields]]] = {
 
 
 def _build_fields(**found: Any) -> EventFields:
-    """Drop empty fields, and convert numeric ids to text."""
+    """Return the fields that are not empty, with numeric ids as text."""
     for name in ("conversation_id", "message_id"):
         if isinstance(found.get(name), int) and not isinstance(found[name], bool):
             found[name] = str(found[name])
@@ -125,7 +125,7 @@ def _build_fields(**found: Any) -> EventFields:
 
 
 def _get_first(body: Mapping[str, Any], *names: str) -> Any:
-    """Return the first field that is not empty."""
+    """Return the first of the named fields that is not empty, or None."""
     return next((body[name] for name in names if body.get(name) not in (None, "")), None)
 
 
@@ -139,16 +139,17 @@ def _get_path(body: Any, *path: str) -> Any:
 
 
 def _get_names(tags: Any) -> Any:
-    """Return the names of tags that are objects."""
+    """Return a list of tags as names: an object becomes its `name`. Any other value is unchanged."""
     if not isinstance(tags, list):
         return tags
     return [each["name"] if isinstance(each, Mapping) and "name" in each else each for each in tags]
 
 
 def parse_author(kind: Any) -> Literal["customer", "agent", "automation"] | None:
-    """Return the author of a message at the help desk, or None if it names none.
+    """Return the author of a message at the help desk, or None if the response names none.
 
-    An unknown word counts as automation, because a program must not answer itself.
+    `kind` is a word, or an object with `type` or `role`. An unknown word counts as automation, because a
+    program must not answer itself.
     """
     if isinstance(kind, Mapping):
         kind = kind.get("type", kind.get("role"))
@@ -161,7 +162,7 @@ def parse_author(kind: Any) -> Literal["customer", "agent", "automation"] | None
 
 
 def _parse_webhook_author(kind: Any) -> str:
-    """Return the author of a webhook. Webhooks leave it out for customers."""
+    """Return the author of a webhook. A missing or unknown word means the customer."""
     word = str(kind).lower() if kind is not None else ""
     if word in _AUTOMATIONS:
         return "automation"

@@ -1,4 +1,4 @@
-"""Working hours of the support team."""
+"""Working hours of the support team: whether it is open at a time, and when it opens next."""
 
 from __future__ import annotations
 

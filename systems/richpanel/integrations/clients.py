@@ -71,9 +71,11 @@ class HelpDeskClient:
         return found[0] if found else None
 
     async def _get(self, path: str) -> Any:
+        """GET a path when the pacer allows it. Return the parsed body."""
         return await self.pacer.call(lambda: _request(self.http, "GET", path))
 
     async def _change(self, ticket_id: str, what: str, body: dict[str, str]) -> dict[str, Any]:
+        """POST a change to a ticket at the sub-path `what`, without pacing. Return the new activity."""
         return _get_object(
             await _request(self.http, "POST", _build_path(ticket_id, what), body), "activity", has_effect=True
         )
@@ -96,7 +98,9 @@ class ShopClient:
 
 
 def make_client(url: str, key: str) -> httpx2.AsyncClient:
-    """Open the HTTP client that both services share. The caller closes it."""
+    """Open the HTTP client that both services share. `key` is the API key, empty for none. The caller closes
+    it.
+    """
     return httpx2.AsyncClient(
         base_url=url,
         headers={KEY_HEADER: key} if key else {},
@@ -108,7 +112,9 @@ def make_client(url: str, key: str) -> httpx2.AsyncClient:
 async def _request(
     http: httpx2.AsyncClient, method: str, path: str, body: dict[str, str] | None = None
 ) -> Any:
-    """Make one HTTP request and return the parsed body. Raise `ExternalServiceFailed` without a response."""
+    """Make one HTTP request and return the parsed body. Raise the error of a failure or a refusal, with
+    `may_be_done` false for GET.
+    """
     has_effect = method != "GET"
     try:
         response = await http.request(method, path, json=body)
@@ -167,7 +173,9 @@ def _build_refusal(status: int, has_effect: bool) -> Exception:
 
 
 def _parse_retry_after(response: httpx2.Response) -> float | None:
-    """Parse Retry-After in seconds. Return None for a date: the caller then uses its own pause."""
+    """Parse Retry-After as seconds from 0 to `RETRY_AFTER_S_MAX`. Return None for a date or no header: the
+    caller then uses its own pause.
+    """
     text = response.headers.get("retry-after", "")
     try:
         return min(max(float(text), 0.0), RETRY_AFTER_S_MAX)
@@ -176,6 +184,7 @@ def _parse_retry_after(response: httpx2.Response) -> float | None:
 
 
 def _get_object(body: Any, name: str, *, has_effect: bool = False) -> dict[str, Any]:
+    """Return the object `name` of a response body. Raise `ExternalServiceFailed` if there is none."""
     found = body.get(name) if isinstance(body, dict) else None
     if not isinstance(found, dict):
         raise ExternalServiceFailed(f"Invalid help desk response: expected {name}.", may_be_done=has_effect)
@@ -183,6 +192,9 @@ def _get_object(body: Any, name: str, *, has_effect: bool = False) -> dict[str, 
 
 
 def _get_objects(body: Any, name: str) -> list[dict[str, Any]]:
+    """Return the list `name` of a response body, without entries that are not objects. Raise
+    `ExternalServiceFailed` if there is none.
+    """
     found = body.get(name) if isinstance(body, dict) else None
     if not isinstance(found, list):
         raise ExternalServiceFailed(f"Invalid help desk response: expected {name}.", may_be_done=False)

@@ -1,4 +1,4 @@
-"""Rate limits of help desk calls: wait for its Retry-After, and stay within a budget that all workers share.
+"""Pacing of help desk calls: wait after a 429, and stay within a budget that all workers share.
 
 A 429 is not a failure. The process waits, keeps its messages and receives no more meanwhile: a message
 returned to the queue for every 429 would reach the dead-letter queue before the budget is free again. The
@@ -50,7 +50,9 @@ class CallPacer:
         self._paused_until = 0.0
 
     async def call(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Wait for a turn and call `function`. Repeat it after a 429, at most `MAX_ATTEMPTS` times."""
+        """Wait for a turn and call `function`. Repeat it after a 429, in all at most `MAX_ATTEMPTS` times;
+        then raise `TooManyRequests`.
+        """
         tried = 0
         while True:
             await self._wait_for_turn()
@@ -76,6 +78,6 @@ class CallPacer:
                 self._pause(full.retry_after_s)
 
     def _pause(self, seconds: float | None) -> None:
-        """Allow no calls for some seconds."""
+        """Allow no calls for some seconds; without a number, for `PAUSE_S`."""
         until = asyncio.get_running_loop().time() + (PAUSE_S if seconds is None else seconds)
         self._paused_until = max(self._paused_until, until)

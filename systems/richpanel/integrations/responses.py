@@ -1,8 +1,4 @@
-"""Parsed responses of the help desk and the shop.
-
-Responses are untrusted: missing or mistyped fields become None, lone surrogates are replaced, and long values
-are cut. Nothing here raises, so that no response can stop an event or put a strange value into a log.
-"""
+"""Parsers of the help desk's tickets and messages, which clean every value."""
 
 from __future__ import annotations
 
@@ -85,12 +81,14 @@ def parse_time(value: object) -> datetime | None:
 
 
 def _parse_id(value: object) -> str | None:
+    """Return an id as text, or None if it is neither a text nor an integer."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value else None
 
 
 def _get_field(value: object, name: str) -> object:
+    """Return a field of an object, or None if the value is not an object."""
     return value.get(name) if isinstance(value, Mapping) else None
 
 
@@ -103,6 +101,7 @@ def _parse_address(value: object) -> str | None:
 
 
 def _parse_word(value: object) -> str | None:
+    """Return a text without surrounding white space, or None if it is empty or too long."""
     found = clean_text(value, WORD_CHARS_MAX + 1).strip()
     return found if 0 < len(found) <= WORD_CHARS_MAX else None
 

@@ -75,6 +75,7 @@ def _build_event() -> IdempotencyRecord:
 
 
 def _build_action() -> IdempotencyRecord:
+    """Build an example action record."""
     return IdempotencyRecord(
         event_id=build_assign_key("c-1", "orders", "m-new"),
         kind=RecordKind.action,
@@ -87,6 +88,7 @@ def _build_action() -> IdempotencyRecord:
 
 
 def _build_state() -> ConversationState:
+    """Build an example conversation state."""
     return ConversationState(
         conversation_id="c-1",
         updated_at=_NOW,
@@ -98,15 +100,18 @@ def _build_state() -> ConversationState:
 
 
 def _build_link() -> CustomerLink:
+    """Build an example customer link."""
     return CustomerLink(conversation_id="c-1", customer_hash="0" * 64, expires_at=_FAR_FUTURE)
 
 
 def _build_switches() -> Switches:
+    """Build an example of the feature flags, with automation on."""
     item = feature_flags.build_switches(safe_mode=False, automation_enabled=True, by="operator", now=_NOW)
     return item.model_copy(update={"expires_at": _FAR_FUTURE})
 
 
 def _build_message() -> EventMessage:
+    """Build an example queue message."""
     return EventMessage(
         event_id=_EVENT_ID,
         conversation_id="c-1",

@@ -1,1 +1,1 @@
-"""The event worker: context, actions, feature flags and erasure."""
+"""The event worker with its context, actions and feature flags, and the erasure of a person's data."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast import Stores, Write
 from holdfast.core.errors import ExternalServiceFailed, IdempotencyMismatch, InternalError
 from holdfast.guarantees import fingerprint
-from richpanel.domain.rules import Action, Decision, Facts
+from richpanel.domain.rules import Decision, Facts, HelpDeskAction
 from richpanel.integrations.clients import HelpDeskClient
 from richpanel.model import patterns
 from richpanel.model.entities import ActionType, IdempotencyRecord, RecordKind
@@ -37,8 +37,10 @@ class ActionRunner:
     desk: HelpDeskClient
     settings: RichpanelSettings
 
-    async def run(self, event_id: str, facts: Facts, decision: Decision, action: Action) -> None:
-        """Run an action, unless it was already done."""
+    async def run(self, event_id: str, facts: Facts, decision: Decision, action: HelpDeskAction) -> None:
+        """Run an action, unless it was already done. Wait and repeat it after a 429. Count it if it was done
+        now.
+        """
 
         async def act(reference: str) -> Outcome:
             return await self._call_help_desk(facts.event.conversation_id, action, reference)
@@ -47,7 +49,9 @@ class ActionRunner:
         if not done:
             self.stores.count("actions_done", type=action.type)
 
-    async def check_done(self, event_id: str, facts: Facts, decision: Decision, action: Action) -> bool:
+    async def check_done(
+        self, event_id: str, facts: Facts, decision: Decision, action: HelpDeskAction
+    ) -> bool:
         """Return whether an earlier attempt did an action that may no longer be started. If so, record it as
         done.
         """
@@ -69,12 +73,15 @@ class ActionRunner:
         self,
         facts: Facts,
         decision: Decision,
-        action: Action,
+        action: HelpDeskAction,
         *,
         shadow: bool = False,
         failure: str | None = None,
     ) -> Sequence[Write[Any]]:
-        """Build the audit entry of an action; empty if the audit is off."""
+        """Build the write of an action's audit entry; an empty sequence if the audit is off.
+
+        `shadow` marks an action that was only recorded, `failure` says why it was not done.
+        """
         return self._build_entry(
             build_audit_payload(facts, decision, action),
             conversation_id=facts.event.conversation_id,
@@ -87,7 +94,9 @@ class ActionRunner:
     def build_no_action_entry(
         self, conversation_id: str, event_id: str, reason: str, *, failure: str | None = None
     ) -> Sequence[Write[Any]]:
-        """Build the audit entry of an event without an action, under the event's key."""
+        """Build the audit write of an event without an action, under the event's key; empty if the audit is
+        off. `failure` says why nothing was done, if that is a failure.
+        """
         return self._build_entry(
             {"reasons": reason[:REASONS_CHARS_MAX]},
             conversation_id=conversation_id,
@@ -97,7 +106,7 @@ class ActionRunner:
         )
 
     def _build_entry(self, payload: dict[str, Any], **attributes: Any) -> Sequence[Write[Any]]:
-        """Build an audit entry; empty if the audit is off."""
+        """Build the write of an audit entry; an empty sequence if the audit is off."""
         if not self.settings.audit:
             return ()
         now = datetime.fromtimestamp(self.stores.clock.now(), UTC)
@@ -109,10 +118,13 @@ class ActionRunner:
         event_id: str,
         facts: Facts,
         decision: Decision,
-        action: Action,
+        action: HelpDeskAction,
         act: Callable[[str], Awaitable[Outcome]],
     ) -> bool:
-        """Run `act` once under the action's key. Return whether the action had been done before."""
+        """Run `act` once under the action's key, and write its audit entry with the outcome.
+
+        Look an unknown outcome up at the help desk first. Return whether the action had been done before.
+        """
 
         async def look_up(reference: str) -> Outcome | None:
             found = await self.desk.find_activity(facts.event.conversation_id, reference)
@@ -139,7 +151,7 @@ class ActionRunner:
             ) from error
         return done.replayed
 
-    def _build_record(self, event_id: str, facts: Facts, action: Action) -> IdempotencyRecord:
+    def _build_record(self, event_id: str, facts: Facts, action: HelpDeskAction) -> IdempotencyRecord:
         """Build the idempotency record of an action."""
         return IdempotencyRecord(
             event_id=action.key,
@@ -151,8 +163,8 @@ class ActionRunner:
             expires_at=facts.now.replace(microsecond=0) + timedelta(days=self.settings.idempotency_days),
         )
 
-    async def _call_help_desk(self, ticket: str, action: Action, reference: str) -> Outcome:
-        """Make the help desk call of an action."""
+    async def _call_help_desk(self, ticket: str, action: HelpDeskAction, reference: str) -> Outcome:
+        """Make the help desk call of an action. Return what is stored of the response."""
         match action.type:
             case ActionType.route | ActionType.escalate:
                 return _build_outcome(await self.desk.assign(ticket, action.target, reference))
@@ -171,7 +183,7 @@ class Withdrawn(ExternalServiceFailed, label="Withdrawn"):
     """
 
 
-def build_audit_payload(facts: Facts, decision: Decision, action: Action) -> dict[str, Any]:
+def build_audit_payload(facts: Facts, decision: Decision, action: HelpDeskAction) -> dict[str, Any]:
     """Build the audit payload of an action: names, numbers and reasons of the middleware, and no text of a
     customer.
     """

@@ -1,7 +1,6 @@
-"""Load the context of a decision: the message, its writer and the order, fetched while the event is
-processed.
+"""Load the facts of a decision: the message, its writer, the order and the conversation's state.
 
-    webhook → the message it is about (`ResolvedEvent`) → facts
+webhook → the message it is about (`ResolvedEvent`) → facts
 
 A webhook names its message by an id, by a hash of its text, or not at all. The author that a webhook names
 counts only if the help desk returns none. Nothing of this is stored: the text is in memory during the attempt
@@ -44,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ResolvedEvent:
-    """An event, with its message if that was already fetched to find the key."""
+    """An event (`message` is its queue message), with the help desk's message if that was already fetched."""
 
     message: EventMessage
     desk_message: DeskMessage | None = None
@@ -63,8 +62,10 @@ class ContextLoader:
     # --- resolving messages ---------------------------------------------------------------------------------
 
     async def match_by_text(self, message: EventMessage) -> ResolvedEvent | None:
-        """Return the event of the message whose text has the hash in the event's key, under the help desk's
-        id. None while the help desk does not have the message.
+        """Return the event of the help desk's message whose text has the hash in the event's key, nearest in
+        time.
+
+        Its key uses the help desk's id of the message, if there is one. None while no message matches.
         """
         at = message.created_at or message.received_at
         max_distance = timedelta(seconds=MAX_BUCKETS_APART * self.settings.bucket_s)
@@ -84,10 +85,12 @@ class ContextLoader:
         )
 
     async def find_new_messages(self, message: EventMessage) -> list[ResolvedEvent]:
-        """Return one event for each recent customer message, oldest first, for a webhook that names no
-        message.
+        """Return one event for each customer message since the cutoff, oldest first, for a webhook that names
+        no message.
 
-        Messages that were processed before have the same keys, so they are not processed again.
+        The cutoff is a day before the last event in the conversation's state (`_compute_cutoff`). Messages in
+        that day may have been processed before: they have the same keys, so the worker does not process them
+        again.
         """
         since = await self._compute_cutoff(message)
         at, found = since, []
@@ -114,8 +117,9 @@ class ContextLoader:
             raise _build_ticket_missing(message) from error
 
     async def _compute_cutoff(self, message: EventMessage) -> datetime:
-        """Return the time from which to look for new messages; never before the oldest idempotency record,
-        because older work is not on record.
+        """Return the time from which messages count as recent: a day before the last processed event. Without
+        one, and at the earliest, the age of the oldest idempotency record, because older work is not on
+        record.
         """
         oldest = message.received_at - timedelta(days=self.settings.idempotency_days - 1)
         state = await self.load_state(message.conversation_id)
@@ -176,7 +180,9 @@ class ContextLoader:
             return next((each for each in messages if each.id and to_stored_id(each.id) == wanted), None)
 
     async def _add_order(self, facts: Facts) -> Facts:
-        """Add the order, if the message names one and a reply could use it."""
+        """Add the shop's order, if the message names one and a reply could use it: not late, not in safe
+        mode.
+        """
         if facts.order_number is None or facts.is_late or facts.flags.safe_mode:
             return facts
         found = await self.shop.get_order(facts.order_number)

@@ -1,10 +1,4 @@
-"""Erasure: collect everything that belongs to a conversation or a customer.
-
-A customer is identified by the hash of an address. Links from the hash to conversations outlive everything
-else about the customer. If several addresses wrote in a conversation, erasing any of them erases all of it.
-Idempotency records are found by a scan: they are keyed by event and action, and an index by conversation for
-a rare erasure would cost a write with every event.
-"""
+"""Erasure: collect the deletes of everything that belongs to a conversation or a customer."""
 
 from __future__ import annotations
 
@@ -19,13 +13,13 @@ from richpanel.model.entities import ActionAudit, CustomerLink, IdempotencyRecor
 
 
 async def collect_conversation(stores: Stores, conversation_id: str) -> SubjectData:
-    """Collect the deletes of a conversation."""
+    """Collect the deletes that erase a conversation. The caller runs them."""
     return SubjectData(await _build_deletes(stores, conversation_id), (conversation_id,))
 
 
 async def collect_customer(stores: Stores, customer: str) -> SubjectData:
-    """Collect the deletes of all conversations of a customer, given by the address or its hash. The address
-    itself is never stored.
+    """Collect the deletes of all conversations of a customer, given by the address or its hash. The caller
+    runs them.
     """
     customer_hash = hash_email(customer) if "@" in customer else customer
     conversations = [
@@ -39,7 +33,7 @@ async def collect_customer(stores: Stores, customer: str) -> SubjectData:
 
 
 async def _build_deletes(stores: Stores, conversation_id: str) -> list[Operation[Any]]:
-    """Build the deletes of what exists, so that nothing is found after they ran.
+    """Build the deletes of what is stored about a conversation.
 
     Links are deleted only when nothing else is left: through them a later erasure finds what a worker wrote
     meanwhile, or what a legal hold keeps.

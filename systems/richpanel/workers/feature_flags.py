@@ -1,4 +1,4 @@
-"""Feature flags as a worker reads them: cached for half a minute, and safe mode while they are unreadable."""
+"""Feature flags in the store: a cached read for workers (safe mode if unreadable), and the write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class FeatureFlagReader:
     _cached: tuple[float, FeatureFlags] | None = field(default=None, repr=False)
 
     async def read(self) -> FeatureFlags:
-        """Return the current flags."""
+        """Return the flags, at most `CACHE_S` seconds old. Return safe mode, uncached, if they cannot be
+        read.
+        """
         now = self.stores.clock.now()
         if self._cached is not None and 0 <= now - self._cached[0] < CACHE_S:
             return self._cached[1]
@@ -46,7 +48,9 @@ async def set_switches(
     channels: frozenset[str] = frozenset(),
     shadow: bool = False,
 ) -> Switches:
-    """Set the switches. Raise `ConditionFailed` if another operator changed them at the same time."""
+    """Write the switches as the operator `by`, and return them. Raise `ConditionFailed` if another operator
+    changed them at the same time.
+    """
     now = datetime.fromtimestamp(stores.clock.now(), UTC)
     seen = await stores.run(patterns.read_switches())
     new = build_switches(

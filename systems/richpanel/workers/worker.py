@@ -31,7 +31,7 @@ from richpanel.domain.idempotency_keys import KeySource, parse_key
 from richpanel.domain.inbound_events import EventMessage
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.domain.plans import Plan, encode_plan, resume_plan
-from richpanel.domain.rules import Action, Decision, Facts, decide
+from richpanel.domain.rules import Decision, Facts, HelpDeskAction, decide
 from richpanel.domain.state_updates import build_customer_link, build_next_state
 from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client
 from richpanel.integrations.rate_limits import CallPacer
@@ -60,7 +60,11 @@ class Worker:
     settings: RichpanelSettings
 
     async def handle(self, received: ReceivedMessage[EventMessage]) -> None:
-        """Process one queue message: the event it names, or every new message of its conversation."""
+        """Process one queue message: the event it names, or every recent message of its conversation.
+
+        Raise `RetryLater` while the help desk does not have the message. On the last two deliveries before
+        the dead-letter queue (`is_last`) give up waiting for it.
+        """
         message, is_last = received.message, received.receive_count >= RECEIVES_MAX - 1
         if message.key_source is KeySource.message_id:
             await self._process_once(ResolvedEvent(message), is_last)
@@ -75,7 +79,10 @@ class Worker:
     # --- resolving events -----------------------------------------------------------------------------------
 
     async def _resolve_events(self, message: EventMessage, is_last: bool) -> list[ResolvedEvent]:
-        """Return the messages that a webhook without a message id is about."""
+        """Return the messages that a webhook without a message id is about: the one with its text, or all
+        recent ones. Raise `RetryLater` while no message has the text, unless `is_last`. Empty for a
+        webhook that the middleware's own tag triggered.
+        """
         if message.is_without_message:
             return [] if message.is_echo else await self.context_loader.find_new_messages(message)
         if matched := await self.context_loader.match_by_text(message):
@@ -144,7 +151,7 @@ class Worker:
             await archive_event(self.stores, event.message, facts.event)
         plan = await self._load_plan(claim, facts)
         done = list(plan.decision.actions)
-        withdrawn: list[Action] = []
+        withdrawn: list[HelpDeskAction] = []
         for action in done:
             await self.action_runner.run(claim.key, facts, plan.decision, action)
         for action in plan.withdrawn:
@@ -178,10 +185,14 @@ class Worker:
         return Plan(fresh)
 
     async def _complete(
-        self, claim: Claim[IdempotencyRecord], facts: Facts, decision: Decision, withdrawn: Sequence[Action]
+        self,
+        claim: Claim[IdempotencyRecord],
+        facts: Facts,
+        decision: Decision,
+        withdrawn: Sequence[HelpDeskAction],
     ) -> None:
-        """Complete the event and write the state. After a conflict, read the state again: the actions are
-        already done.
+        """Complete the event and write state and audit in one transaction. After a conflict, read the state
+        again: the actions are already done. Raise `RetryLater` after `MAX_STATE_ATTEMPTS` conflicts.
         """
         entries = self._build_audit_entries(claim.key, facts, decision, withdrawn)
         for _ in range(MAX_STATE_ATTEMPTS):
@@ -199,7 +210,7 @@ class Worker:
         )
 
     def _build_audit_entries(
-        self, key: str, facts: Facts, decision: Decision, withdrawn: Sequence[Action]
+        self, key: str, facts: Facts, decision: Decision, withdrawn: Sequence[HelpDeskAction]
     ) -> list[Write[Any]]:
         """Build the audit entries of shadow actions, withdrawn actions, and events without an action."""
         entries: list[Write[Any]] = []
@@ -233,7 +244,7 @@ class Worker:
         )
 
     def _report_duplicate(self, message: EventMessage, kind: str | None) -> None:
-        """Count and log a duplicate."""
+        """Count and log a duplicate; nothing if `kind` is None."""
         if kind is None:
             return
         self.stores.count("duplicates_dropped", kind=kind)
@@ -260,7 +271,9 @@ def _build_state_write(facts: Facts, decision: Decision) -> Put[ConversationStat
 
 @asynccontextmanager
 async def open_handler(stores: Stores) -> AsyncIterator[Handler]:
-    """Open the worker and its HTTP client, and yield the queue handler."""
+    """Open the worker and its HTTP client, and yield the queue handler. Raise `SettingsError` without the
+    help desk's address.
+    """
     settings = RichpanelSettings.load()
     if not settings.helpdesk_url:
         raise SettingsError(

@@ -48,7 +48,7 @@ async def who_is_hit(
             known_at=known_at,
         )
     except ValidationError as error:
-        reasons = "; ".join(each["msg"] for each in error.errors())
+        reasons = "; ".join(each["msg"].removeprefix("Value error, ") for each in error.errors())
         raise InvalidRequest(f"Invalid arguments of who_is_hit: {reasons}.") from error
     return _shorten_report(await assess(stores, request))
 

@@ -62,7 +62,9 @@ def build_routes(stores: Stores) -> list[APIRouter]:
 
 def _build_disruption_routes(stores: Stores) -> APIRouter:
     router = APIRouter(tags=["disruptions"])
-    changed = describe_problem("The flight has changed since, or the id belongs to another decision.")
+    changed = describe_problem(
+        "The flight has changed since the assessment, or the `disruption_id` belongs to another decision."
+    )
 
     @router.post(
         "/disruptions",
@@ -75,7 +77,9 @@ def _build_disruption_routes(stores: Stores) -> APIRouter:
         report, decision = await confirm(stores, posted, posted.confirm)
         return DisruptionAnswered(report=report, decision=decision)
 
-    @router.get("/passengers/{passenger_id}/disruptions", summary="The disruptions that affected a passenger")
+    @router.get(
+        "/passengers/{passenger_id}/disruptions", summary="List the disruptions that affected a passenger"
+    )
     async def disruptions_of_passenger(
         passenger_id: PassengerId, paging: RequestedPage
     ) -> PageOf[DisruptedPassenger]:
@@ -92,40 +96,40 @@ def _build_flight_routes(stores: Stores) -> APIRouter:
 
     several = describe_problem("Several flights of that number depart on that day. Get one by its id.")
 
-    @router.get("", summary="A flight by number and day (UTC)", responses={409: several})
+    @router.get("", summary="Get a flight by number and day (UTC)", responses={409: several})
     async def flight_numbered(number: FlightNumber, day: Day) -> Flight:
         return await queries.find_flight(stores, number, day)
 
-    @router.get("/{flight_id}", summary="A flight")
+    @router.get("/{flight_id}", summary="Get a flight")
     async def flight(flight_id: FlightId) -> Flight:
         return await queries.get_flight(stores, flight_id)
 
-    @router.get("/{flight_id}/manifest", summary="Confirmed passengers with their bags")
+    @router.get("/{flight_id}/manifest", summary="List a flight's passengers with their bags")
     async def manifest(
         flight_id: FlightId, status: BookingStatus = BookingStatus.CONFIRMED
     ) -> list[queries.ManifestLine]:
         await queries.get_flight(stores, flight_id)
         return await queries.get_flight_manifest(stores, flight_id, status)
 
-    @router.get("/{flight_id}/seats", summary="Seats taken and left, and the length of the waitlist")
+    @router.get("/{flight_id}/seats", summary="Count a flight's seats taken and left, and its waitlist")
     async def seats(flight_id: FlightId) -> queries.Seats:
         return await queries.get_seats(stores, flight_id)
 
-    @router.get("/{flight_id}/waitlist", summary="Waitlisted bookings")
+    @router.get("/{flight_id}/waitlist", summary="List a flight's waitlisted bookings")
     async def waitlist(flight_id: FlightId) -> list[Booking]:
         await queries.get_flight(stores, flight_id)
         return await queries.get_waitlist(stores, flight_id)
 
-    @router.get("/{flight_id}/crew", summary="The crew, compared with the minimum")
+    @router.get("/{flight_id}/crew", summary="List a flight's crew, compared with the minimum")
     async def crew(flight_id: FlightId) -> queries.CrewOfFlight:
         return await queries.get_crew(stores, flight_id)
 
-    @router.get("/{flight_id}/crew/{position}", summary="The crew in one position")
+    @router.get("/{flight_id}/crew/{position}", summary="List a flight's crew in one position")
     async def crew_in_position(flight_id: FlightId, position: CrewPosition) -> list[queries.CrewMember]:
         await queries.get_flight(stores, flight_id)
         return await queries.get_crew_in_position(stores, flight_id, position)
 
-    @router.get("/{flight_id}/cargo", summary="Cargo, weights and loading progress")
+    @router.get("/{flight_id}/cargo", summary="Get a flight's cargo, weights and loading progress")
     async def cargo(flight_id: FlightId) -> queries.CargoLoad:
         await queries.get_flight(stores, flight_id)
         return await queries.get_cargo_load(stores, flight_id)
@@ -136,24 +140,29 @@ def _build_flight_routes(stores: Stores) -> APIRouter:
 def _build_passenger_routes(stores: Stores) -> APIRouter:
     router = APIRouter(tags=["passengers"], responses=NOT_FOUND)
 
-    @router.get("/passengers", summary="Passengers by id")
+    @router.get("/passengers", summary="Get passengers by id")
     async def passengers(id: Annotated[list[PassengerId], Query()]) -> list[Passenger]:
         if len(id) > MAX_PASSENGERS:
             raise InvalidRequest(f"Invalid id: {len(id)} passenger ids, expected at most {MAX_PASSENGERS}.")
         return await queries.get_passengers(stores, id)
 
-    @router.get("/passengers/{passenger_id}/bookings", summary="A passenger's bookings")
+    @router.get("/passengers/{passenger_id}/bookings", summary="List a passenger's bookings")
     async def bookings(passenger_id: PassengerId, paging: RequestedPage) -> PageOf[Booking]:
         page = await stores.run(
             patterns.bookings_of_passenger(passenger_id).page(paging.limit, paging.cursor)
         )
         return PageOf(items=list(page), cursor=page.cursor)
 
-    @router.get("/passengers/{passenger_id}/duplicates", summary="Flights a passenger is booked on twice")
+    @router.get(
+        "/passengers/{passenger_id}/duplicates",
+        summary="List the flights that a passenger is booked on twice",
+    )
     async def duplicates(passenger_id: PassengerId) -> queries.Duplicates:
         return await queries.get_duplicate_bookings(stores, passenger_id)
 
-    @router.get("/bookings/{booking_id}/baggage", summary="A booking's bags, compared with those paid for")
+    @router.get(
+        "/bookings/{booking_id}/baggage", summary="Get a booking's bags, compared with those paid for"
+    )
     async def baggage(booking_id: BookingId) -> queries.ManifestLine:
         return await queries.get_bags_of_booking(stores, booking_id)
 
@@ -163,11 +172,11 @@ def _build_passenger_routes(stores: Stores) -> APIRouter:
 def _build_airport_routes(stores: Stores) -> APIRouter:
     router = APIRouter(prefix="/airports/{airport}/baggage", tags=["baggage"], responses=NOT_FOUND)
 
-    @router.get("", summary="Number of bags at an airport, by status")
+    @router.get("", summary="Count the bags at an airport, by status")
     async def summary(airport: AirportCode) -> dict[str, int]:
         return await queries.get_airport_baggage_summary(stores, airport)
 
-    @router.get("/mishandled", summary="Mishandled bags at an airport")
+    @router.get("/mishandled", summary="List the mishandled bags at an airport")
     async def mishandled(airport: AirportCode) -> list[queries.MishandledBag]:
         return await queries.get_mishandled_bags(stores, airport)
 
@@ -177,11 +186,14 @@ def _build_airport_routes(stores: Stores) -> APIRouter:
 def _build_ground_routes(stores: Stores) -> APIRouter:
     router = APIRouter(tags=["cargo and maintenance"], responses=NOT_FOUND)
 
-    @router.get("/shipments/{shipment_id}", summary="A shipment's route and delivery status")
+    @router.get("/shipments/{shipment_id}", summary="Get a shipment's route and delivery status")
     async def shipment(shipment_id: ShipmentId) -> queries.Shipment:
         return await queries.get_shipment(stores, shipment_id)
 
-    @router.get("/work-orders/{workorder_id}/staff", summary="Staff by shift, and the staffing level")
+    @router.get(
+        "/work-orders/{workorder_id}/staff",
+        summary="Get a work order's staff by shift, and its staffing level",
+    )
     async def staff(
         workorder_id: WorkOrderId,
         at: Moment | None = None,

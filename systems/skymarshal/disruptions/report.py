@@ -164,10 +164,10 @@ class CrewHit(ReportValue):
 class CrewSection(Section):
     """The crew of the flight.
 
-    `illegal` members break a limit for certain; for `unknown` ones too little is known to decide.
+    `illegal` counts members who certainly break a limit, `unknown` those with too little data to decide.
 
-    `history_known` says whether earlier and later duties are known: only the roster by crew member and time
-    has them, once the roster is switched to it.
+    `history_known` says whether earlier and later duties are known: they are once the roster is migrated to
+    the table by crew member and time.
     """
 
     count: int

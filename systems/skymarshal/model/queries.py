@@ -137,8 +137,8 @@ class BagOnManifest(QueryResult):
 class ManifestLine(QueryResult):
     """One passenger of a flight. `bags_missing` is the number of bags paid for but not found.
 
-    `bags_unreadable` are stored but unreadable by this release; `problem` says the same of the booking
-    itself.
+    `bags_unreadable` lists stored bags that this release cannot read; `problem` says why the booking itself
+    is unreadable.
     """
 
     passenger_id: str
@@ -209,7 +209,7 @@ def _build_line(
 
 
 class Seats(QueryResult):
-    """The seats of a flight. Passengers who checked in or boarded hold a seat as confirmed ones do."""
+    """The seats of a flight. Passengers who checked in or boarded count as holding a seat."""
 
     flight_id: str
     capacity: int
@@ -384,7 +384,7 @@ def _build_crew_member(row: CrewAssignment | CrewDuty) -> CrewMember:
 
 
 class RouteLeg(QueryResult):
-    """One flight of a shipment, in the shape of the document's `track_shipment`."""
+    """One flight of a shipment, with the fields of `track_shipment` in the design document."""
 
     flight_id: str
     status: LoadingStatus

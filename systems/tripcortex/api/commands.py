@@ -1,4 +1,4 @@
-"""Operator commands of Trip Cortex.
+"""Operator commands of Trip Cortex: upload, list and try policies, and show the portal's circuit breaker.
 
 `holdfast tripcortex policies upload FILE`, `… policies list`, `… policies try "…"`, `… circuit`.
 """
@@ -91,17 +91,20 @@ async def circuit(stores: Stores) -> Any:
 
 
 def _format_time(seconds: int) -> str:
+    """Format epoch seconds as ISO 8601 in UTC with a trailing Z."""
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _parse_rules(rules: bytes) -> dict[str, Any]:
-    """Parse and validate the rules; return them as they are stored."""
+    """Check that the bytes are a valid `TravelPolicy`; return the JSON as given, which is how it is stored.
+    """
     TravelPolicy.parse(rules)
     parsed: dict[str, Any] = json.loads(rules)
     return parsed
 
 
 async def _read_file(path: Path) -> bytes:
+    """Return the file's bytes. Raise `InvalidRequest` if it cannot be read."""
     try:
         return await asyncio.to_thread(path.read_bytes)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Explanations of a booking, as text and as data: its status, each step's inputs and outputs, citations."""
+"""Explanation of one booking from its row and audit trail: lines of text for people, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SHOWN_OUTPUTS: Final = (
 
 
 async def explain_booking(stores: Stores, id: str) -> Explanation:
-    """Explain a booking by its id. The audit trail gives the employee it belongs to."""
+    """Explain a booking by its id; the employee it belongs to is read from the audit trail.
+
+    Raise `InvalidRequest` if the id is not a ULID, `NotFound` if the booking has no audit entries.
+    """
     if not ULID.fullmatch(id):
         raise InvalidRequest(f"Invalid booking id {id!r:.60}: expected the 26 characters that the API shows.")
     trail = await stores.all(patterns.trail(Ulid(id)))
@@ -44,6 +47,8 @@ async def explain_booking(stores: Stores, id: str) -> Explanation:
 
 
 def build_data(booking: Booking | None, trail: Sequence[AuditRecord]) -> dict[str, Any]:
+    """Return the booking (without its flow token; None if it is gone) and its audit entries as JSON values.
+    """
     return {
         "booking": None
         if booking is None
@@ -53,6 +58,9 @@ def build_data(booking: Booking | None, trail: Sequence[AuditRecord]) -> dict[st
 
 
 def _format_booking(booking: Booking) -> str:
+    """Return one sentence: the request, its status, and the confirmation number or the failure with its
+    remedy.
+    """
     said = f"{booking.employee_id}: {booking.user_request!r} is {booking.status}"
     if booking.confirmation_number is not None:
         return f"{said}, confirmed as {booking.confirmation_number}."
@@ -65,11 +73,12 @@ def _format_booking(booking: Booking) -> str:
 
 
 def _format_notes(booking: Booking) -> list[str]:
-    """Return the planner's notes: what it interpreted differently from the text, or ignored."""
+    """Return "Notes:" and the planner's notes (what it interpreted or ignored); empty if there are none."""
     return ["Notes:", *(_end_with_period(each) for each in booking.notes)] if booking.notes else []
 
 
 def _format_entry(entry: AuditRecord) -> str:
+    """Format an audit entry on one line: time, step, event, duration, the `SHOWN_OUTPUTS`, and the error."""
     parts = [f"{name} {entry.output[name]}" for name in SHOWN_OUTPUTS if name in entry.output]
     parts += _format_plan(entry.output) + _format_decision(entry.output)
     if entry.error_code is not None:
@@ -81,7 +90,10 @@ def _format_entry(entry: AuditRecord) -> str:
 
 
 def _format_plan(output: Mapping[str, Any]) -> list[str]:
-    """Format a plan as `BOS → ORD, 2026-04-14 to 2026-04-16, economy`, or the planner's question."""
+    """Format the output of a plan step: `BOS → ORD`, the dates and the cabin, or what the planner asked for.
+
+    Return an empty list for the output of another step.
+    """
     if asked := output.get("asked"):
         return [f"asked for {' and '.join(asked)}"]
     trip = output.get("bookingPlan", {}).get("parameters")
@@ -96,6 +108,7 @@ def _format_plan(output: Mapping[str, Any]) -> list[str]:
 
 
 def _format_decision(output: Mapping[str, Any]) -> list[str]:
+    """Format an approver's decision and who made it; empty if the output has none."""
     if "decision" not in output:
         return []
     return [f"{output['decision']}, decided by {output.get('decided_by')}"]

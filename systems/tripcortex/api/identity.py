@@ -1,4 +1,4 @@
-"""Authentication of employees by session tokens of Clerk's shape. No payload of a client names the caller.
+"""Authentication of employees by Clerk session tokens; the caller's identity never comes from a payload.
 
 In addition to the checks of `holdfast.web.tokens`, these are specific to Clerk: `azp`, the web origin that
 requested the token, must be in TRIPCORTEX_AUTHORIZED_PARTIES if that is set; the organisation must be
@@ -47,6 +47,7 @@ class Employee:
 
     @property
     def traveller(self) -> Traveller:
+        """Return the employee as the traveller of a booking request."""
         return Traveller(self.employee_id, self.time_zone, self.home_airport)
 
     def require_admin(self) -> None:
@@ -63,9 +64,10 @@ class Membership(NamedTuple):
 
 
 class Authenticator:
-    """Authenticates employees by token.
+    """Verifies employees' tokens; one per process.
 
-    One per process; it does not contact the issuer until the first token.
+    The constructor raises `SettingsError` if neither an audience nor authorized parties are configured. The
+    verifier, which fetches the issuer's keys, is opened with the first token.
     """
 
     def __init__(self, settings: TripCortexSettings, clock: Clock) -> None:
@@ -82,9 +84,10 @@ class Authenticator:
         self._verifier: Any = None
 
     async def authenticate(self, token: str) -> Employee:
-        """Return the employee of a token.
+        """Verify a token and return its employee.
 
-        Raise `TokenRefused`, or `TokenKeysUnreachable` if the keys are not available.
+        Raise `TokenRefused` if the token is invalid, `TokenKeysUnreachable` if the issuer's keys are not
+        available, `SettingsError` if no issuer is configured.
         """
         self._verifier = self._verifier or self._open_verifier()
         verified = await self._verifier.verify(token)
@@ -102,6 +105,7 @@ class Authenticator:
         )
 
     def _check_origin(self, claims: Mapping[str, Any], membership: Membership) -> None:
+        """Raise `TokenRefused` if the token's web origin or organisation is not the configured one."""
         if self._authorized_parties and claims.get("azp") not in self._authorized_parties:
             raise TokenRefused("PartyWrong", "The token was issued to a web origin that is not trusted here.")
         if self._organisation and membership.organisation != self._organisation:
@@ -111,6 +115,9 @@ class Authenticator:
             )
 
     def _open_verifier(self) -> Any:
+        """Open the verifier for the configured keys (a URL or a file). Raise `SettingsError` if they are not
+        set.
+        """
         settings = self._settings
         if not (settings.jwks_url and settings.token_issuer):
             raise SettingsError(
@@ -124,7 +131,8 @@ class Authenticator:
 
 
 def _read_membership(claims: Mapping[str, Any]) -> Membership:
-    """Read the membership from one version of the claims.
+    """Read organisation and role from the version 2 claim `o` if present, else from version 1's `org_id`,
+    `org_role`.
 
     Never combine one version's role with the other's organisation.
     """
@@ -139,6 +147,9 @@ def _read_membership(claims: Mapping[str, Any]) -> Membership:
 
 
 def _read_employee_id(claims: Mapping[str, Any]) -> EmployeeId:
+    """Return the claim `employee_id`, or `sub`. Raise `TokenRefused` if it has not the form of an employee
+    id.
+    """
     claim = claims.get("employee_id") or claims["sub"]
     if not isinstance(claim, str) or not EMPLOYEE_FORM.fullmatch(claim):
         raise TokenRefused("ClaimMissing", "The token has no valid employee id (claim employee_id, or sub).")
@@ -154,4 +165,5 @@ def _read_time_zone(claim: Any) -> str:
 
 
 def _read_airport(claim: Any) -> str | None:
+    """Return the claim if it is an airport code (three capitals), else None."""
     return claim if isinstance(claim, str) and AIRPORT_FORM.fullmatch(claim) else None

@@ -1,7 +1,4 @@
-"""MCP tools in addition to the access patterns: explain a booking, and look up what the policies say.
-
-Both are read-only.
-"""
+"""Two read-only MCP tools next to the access patterns: explain a booking, and look up what policies say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of an employee on bookings, the same over WebSocket and HTTP.
+"""Operations of employees and approvers on bookings, shared by the WebSocket and the HTTP routes.
 
 Each call acts for the employee of the verified token and sees only that employee's bookings; any other
 booking is `NotFound`. The exception is the approver of a booking, who sees what there is to decide and may
@@ -47,7 +47,9 @@ class Trips:
         self._stores, self._chars_max, self._a_minute = stores, request_chars_max, requests_a_minute
 
     async def request(self, employee: Employee, sentence: str) -> Booking:
-        """Start a booking. Raise `BookingUnderWay` if one is active, `RateLimited` if too many began."""
+        """Start a booking from a sentence. Raise `BookingUnderWay` if one is active, `RateLimited` if too
+        many began.
+        """
         bounds = {"chars_max": self._chars_max, "a_minute": self._a_minute}
         return await request_booking(self._stores, employee.traveller, sentence, **bounds)
 
@@ -58,14 +60,15 @@ class Trips:
     async def choose(
         self, employee: Employee, booking_id: str, option_id: str, token: str | None = None
     ) -> Booking:
-        """Choose one of the offered options."""
+        """Choose one of the offered options; with `token` only if the booking still waits under that token.
+        """
         booking = await self.get_booking(employee, booking_id)
         return await self._answer_wait(booking, CHOOSE, token, {"optionId": option_id})
 
     async def answer(
         self, employee: Employee, booking_id: str, text: str, token: str | None = None
     ) -> Booking:
-        """Answer the planner's question."""
+        """Answer the planner's question; with `token` only if the booking still waits under that token."""
         booking = await self.get_booking(employee, booking_id)
         return await self._answer_wait(booking, ANSWER, token, {"text": text})
 
@@ -86,8 +89,10 @@ class Trips:
         token: str | None = None,
         reason: str = "",
     ) -> Booking:
-        """Approve or refuse a breach. Only the assigned approver may decide; everyone else, the owner
-        included, gets `NotFound`, so that no employee approves their own breach.
+        """Approve or refuse a breach of the policy. `owner` is the id of the employee who travels.
+
+        Only the assigned approver may decide; everyone else, the owner included, gets `NotFound`, so that no
+        employee approves their own breach.
         """
         if decision not in DECISIONS:
             raise InvalidRequest(f"Invalid decision: expected {' or '.join(DECISIONS)}.")
@@ -115,7 +120,7 @@ class Trips:
         return [each for each in found if each is not None and _is_waiting_for(each, approver)]
 
     async def get_approval(self, approver: Employee, booking_id: str) -> Booking:
-        """Return one of these bookings.
+        """Return a booking that waits for the approver's decision.
 
         Raise `NotFound` if the caller is not, or no longer, asked to decide it.
         """
@@ -134,14 +139,15 @@ class Trips:
     async def _answer_wait(
         self, booking: Booking, answer: str, token: str | None, payload: Mapping[str, Any]
     ) -> Booking:
-        """Answer a wait: with a token only the wait of that token, without one the current wait.
+        """Answer the booking's wait: with a token only the wait of that token, without one the current wait.
 
-        The caller is verified already.
+        `answer` is the name of the answer in the flow. The caller is already authorized.
         """
         wait_token = token or _get_current_token(booking) or NO_WAIT_TOKEN
         return await BOOKING_FLOW.answer(self._stores, booking, answer, token=wait_token, given=payload)
 
     async def _load_booking(self, owner: str, booking_id: str) -> Booking:
+        """Return the owner's booking. Raise `NotFound` if it does not exist or an id is malformed."""
         found = None
         if ULID_FORM.fullmatch(booking_id) and EMPLOYEE_FORM.fullmatch(owner):
             found = await self._stores.run(patterns.booking(EmployeeId(owner), Ulid(booking_id)))
@@ -151,6 +157,7 @@ class Trips:
 
 
 def _get_current_token(booking: Booking) -> str | None:
+    """Return the token of the booking's current wait; None if it does not wait or has ended."""
     return None if booking.flow_token is None or booking.is_ended else BOOKING_FLOW.make_token(booking)
 
 

@@ -2,10 +2,10 @@
 
     python -m tripcortex.policies.calibration FOLDER QUESTIONS.csv
 
-FOLDER contains policy documents. QUESTIONS.csv has lines of `question,file,heading`: a section that answers
-the question, by its file and the start of its heading; several lines may have the same question. Questions
-that no travel policy answers are asked in addition. The output is the table of docs/retrieval.md, and how
-often the right section is among the first five.
+FOLDER contains policy documents. QUESTIONS.csv has lines of `question,file,heading`: a section that
+answers the question, by its file and the start of its heading; several lines may have the same question.
+Questions that no travel policy answers are asked in addition. The output is the table of
+docs/systems/tripcortex/retrieval.md, and how often the right section is among the first five.
 """
 
 from __future__ import annotations

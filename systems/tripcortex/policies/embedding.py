@@ -40,7 +40,7 @@ class Bounds:
         return "high" if similarity > self.high else "low"
 
 
-# Nova's are the design document's. The local model's were measured (docs/retrieval.md).
+# Nova's are the design document's. The local model's were measured (docs/systems/tripcortex/retrieval.md).
 BOUNDS: Final[Mapping[str, Bounds]] = {NOVA: Bounds(0.65, 0.75), LOCAL: Bounds(0.28, 0.50)}
 
 

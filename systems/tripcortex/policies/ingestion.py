@@ -245,8 +245,8 @@ def _convert_parser_errors(file_name: str) -> Iterator[None]:
 
         raise DocumentDamaged(
             file_name,
-            f"its parser fell over it ({type(error).__name__})",
-            "Open it, save it again, and upload that.",
+            f"its parser failed ({type(error).__name__})",
+            "Open it, save a new copy, and upload that.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The engines this suite runs over: each test once on each. One Redis serves all tests of a run.
+"""The engines of this suite, each test once on each. One Redis serves all tests of a run.
 
 memory   the cache of this process
 redis    the Redis engine, at a real server
@@ -11,37 +11,37 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.stores.cache.memory import open_memory_cache
-from tests.contract.redis_server import RedisServer, redis_server
+from tests.contract.redis_server import RedisServer, run_redis
 
-from .store import Hands, Store
+from .store import FakeClock, Store
 
 
 @pytest.fixture(scope="session")
-def redis_of_the_run() -> Iterator[RedisServer]:
-    with redis_server() as server:
+def shared_redis() -> Iterator[RedisServer]:
+    with run_redis() as server:
         yield server
 
 
 @pytest.fixture(params=("memory", "redis"))
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    clock = Hands()
+    clock = FakeClock()
     if request.param == "memory":
         cache = open_memory_cache(clock=clock)
         yield Store("memory", cache, clock, lambda: cache, cache._entries.clear)
         return
-    yield from _at_redis(request.getfixturevalue("redis_of_the_run"), clock)
+    yield from _open_redis_store(request.getfixturevalue("shared_redis"), clock)
 
 
-def _at_redis(server: RedisServer, clock: Hands) -> Iterator[Store]:
+def _open_redis_store(server: RedisServer, clock: FakeClock) -> Iterator[Store]:
     from holdfast.stores.cache.redis import open_redis
 
     cache = open_redis(server.address, clock=clock, timeout_s=10)
     others = [cache]
 
-    def beside() -> object:
+    def open_another() -> object:
         others.append(open_redis(server.address, clock=clock, timeout_s=10))
         return others[-1]
 
-    yield Store("redis", cache, clock, beside, lambda: server.ask("FLUSHALL"))  # type: ignore[arg-type]
+    yield Store("redis", cache, clock, open_another, lambda: server.execute("FLUSHALL"))  # type: ignore[arg-type]
     for each in others:
         each.close()

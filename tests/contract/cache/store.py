@@ -1,4 +1,4 @@
-"""A cache under test: its engine, and the clock that its lifetimes go by."""
+"""A cache under test: its engine, and the clock of its lifetimes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from holdfast.stores.cache.port import Cache
 
 R = TypeVar("R")
 
-BEGAN = 1_763_200_000.0
+START = 1_763_200_000.0
 _NUMBERS = count()
 
 
 @dataclass
-class Hands:
-    """A clock in the test's hands."""
+class FakeClock:
+    """A clock that a test sets by hand."""
 
-    moment: float = BEGAN
+    moment: float = START
 
     def now(self) -> float:
         return self.moment
@@ -31,17 +31,17 @@ class Hands:
 class Store:
     name: str
     cache: Cache
-    clock: Hands
-    # Another engine, of another process as it were, on the same data where that can be.
-    beside: Callable[[], Cache]
-    # Everything is lost.
-    lose: Callable[[], object]
+    clock: FakeClock
+    # Opens another engine, as another process would, on the same data where possible.
+    open_another: Callable[[], Cache]
+    # Deletes all data.
+    lose_everything: Callable[[], object]
 
     def run(self, operation: Operation[R]) -> R:
         return asyncio.run(self._run(operation))
 
     def key(self) -> str:
-        """One of its own: the server is shared by all tests."""
+        """Return a unique key: all tests share the server."""
         return f"contract:{next(_NUMBERS)}"
 
     async def _run(self, operation: Operation[R]) -> R:

@@ -1,4 +1,4 @@
-"""`holdfast doctor` of a cache: whether it answers, where a system uses one."""
+"""`holdfast doctor` checks that the cache answers, if a system uses one."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def payer(payer_id: str) -> GetCached[Payer]:
 
 
 @pytest.fixture(autouse=True)
-def _one_system_with_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _system_with_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = System("gateway", "A gateway", [], [without_example, payer])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"gateway": system})
 
 
-def examined(capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[dict[str, Any]]]:
+def run_doctor(capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[dict[str, Any]]]:
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json"])
     found = json.loads(capsys.readouterr().out)
@@ -46,46 +46,46 @@ def examined(capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[dict[str, An
 
 
 @pytest.mark.proves("PG-53")
-def test_a_redis_that_answers_is_well(
-    redis_of_the_run: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_reachable_redis_is_healthy(
+    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_CACHE", redis_of_the_run.address)
-    code, [health] = examined(capsys)
+    monkeypatch.setenv("HOLDFAST_CACHE", shared_redis.address)
+    code, [health] = run_doctor(capsys)
     assert code == 0
-    detail = f"{redis_of_the_run.address}, reachable"
+    detail = f"{shared_redis.address}, reachable"
     assert health == {"store": "cache", "engine": "redis", "ok": True, "detail": detail}
 
 
 @pytest.mark.proves("PG-53")
-def test_a_redis_that_does_not_answer_is_ill(
+def test_unreachable_redis_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", "redis://127.0.0.1:1/0")
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
     assert (code, health["ok"]) == (1, False)
-    assert "redis://127.0.0.1:1/0 gives no answer" in health["detail"]
+    assert "redis://127.0.0.1:1/0 does not respond" in health["detail"]
 
 
-def test_a_password_that_is_not_set_is_ill_and_says_where_to_put_it(
+def test_missing_password_is_reported_with_its_setting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", "redis://127.0.0.1:1/0")
     monkeypatch.setenv("HOLDFAST_CACHE_SECRET", "gateway-cache")
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
     assert (code, health["ok"]) == (1, False)
     assert "HOLDFAST_SECRET_GATEWAY_CACHE" in health["detail"]
 
 
-def test_a_cache_in_memory_is_well(capsys: pytest.CaptureFixture[str]) -> None:
-    code, [health] = examined(capsys)
+def test_memory_cache_is_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+    code, [health] = run_doctor(capsys)
     assert (code, health["engine"], health["ok"]) == (0, "memory", True)
 
 
-def test_a_cache_that_no_system_uses_is_not_looked_at(
+def test_unused_cache_is_not_checked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     system = System("gateway", "A gateway", [], [without_example])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"gateway": system})
     monkeypatch.setenv("HOLDFAST_CACHE", "redis://127.0.0.1:1/0")
-    code, found = examined(capsys)
+    code, found = run_doctor(capsys)
     assert (code, found) == (0, [])

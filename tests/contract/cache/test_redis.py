@@ -1,4 +1,4 @@
-"""What is Redis's own: its failures and passwords, TLS, a failover, and that it forgets by itself."""
+"""Behaviour specific to Redis: failures, passwords, TLS, failover, and its own expiry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from holdfast.operations.cache import (
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
 from holdfast.stores.cache.port import Cache
 from holdfast.stores.cache.redis import open_redis
-from tests.contract.redis_server import RedisServer, redis_server
+from tests.contract.redis_server import RedisServer, run_redis
 
 R = TypeVar("R")
 
@@ -39,16 +39,16 @@ VALUE = PutValue(key="oauth:payer-1", value=b"token", lifetime_s=3600)
 
 
 def run(cache: Cache, operation: Operation[R]) -> R:
-    async def asked() -> R:
+    async def execute() -> R:
         return await cache.run(operation)
 
-    return asyncio.run(asked())
+    return asyncio.run(execute())
 
 
-# --- processes ---------------------------------------------------------------------------------------------
+# --- processes ----------------------------------------------------------------------------------------------
 
 
-def test_a_cache_that_was_opened_before_a_fork_is_refused_in_the_child(redis_of_the_run: RedisServer) -> None:
+def test_forked_child_may_not_use_the_cache_of_its_parent(shared_redis: RedisServer) -> None:
     story = """
 import asyncio, os, sys
 from holdfast.core.errors import SettingsError
@@ -70,7 +70,7 @@ asyncio.run(cache.run(GetValue(key="a")))
 cache.close()
 sys.exit(os.waitstatus_to_exitcode(status))
 """
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", story, redis_of_the_run.address]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", story, shared_redis.address]
     assert subprocess.run(command, timeout=60, check=False).returncode == 7
 
 
@@ -79,41 +79,41 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.proves("PG-37")
 @pytest.mark.proves("PG-38")
-def test_redis_itself_forgets_what_nobody_reads_any_more(redis_of_the_run: RedisServer) -> None:
-    with closing(open_redis(redis_of_the_run.address)) as cache:
+def test_redis_expires_unread_values(shared_redis: RedisServer) -> None:
+    with closing(open_redis(shared_redis.address)) as cache:
         run(cache, VALUE)
-        assert 3_590_000 < redis_of_the_run.ask("PTTL", "oauth:payer-1") <= 3_600_000
+        assert 3_590_000 < shared_redis.execute("PTTL", "oauth:payer-1") <= 3_600_000
         run(cache, ExtendValue(key="oauth:payer-1", lifetime_s=60))
-        assert 50_000 < redis_of_the_run.ask("PTTL", "oauth:payer-1") <= 60_000
+        assert 50_000 < shared_redis.execute("PTTL", "oauth:payer-1") <= 60_000
         run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60))
-        assert 50_000 < redis_of_the_run.ask("PTTL", "ratelimit:clinic:1") <= 60_000
-        redis_of_the_run.ask("PEXPIRE", "ratelimit:clinic:1", 30_000)  # as if half of it were over
+        assert 50_000 < shared_redis.execute("PTTL", "ratelimit:clinic:1") <= 60_000
+        shared_redis.execute("PEXPIRE", "ratelimit:clinic:1", 30_000)  # as if half of the window had passed
         run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60))
-        assert 20_000 < redis_of_the_run.ask("PTTL", "ratelimit:clinic:1") <= 30_000
+        assert 20_000 < shared_redis.execute("PTTL", "ratelimit:clinic:1") <= 30_000
         run(cache, DeleteValue(key="ratelimit:clinic:1"))
 
 
-def test_what_others_put_under_a_key_is_not_taken_for_ours(redis_of_the_run: RedisServer) -> None:
-    with closing(open_redis(redis_of_the_run.address)) as cache:
+def test_ignores_foreign_values_under_a_key(shared_redis: RedisServer) -> None:
+    with closing(open_redis(shared_redis.address)) as cache:
         for foreign in ("plain", "12", ":", "-1:x"):
-            redis_of_the_run.ask("SET", "provider:1", foreign)
+            shared_redis.execute("SET", "provider:1", foreign)
             assert run(cache, GetValue(key="provider:1")) is None
             put = PutValue(key="provider:1", value=b"ours", lifetime_s=60, only_if_absent=True)
             assert run(cache, put) is True
-        redis_of_the_run.ask("DEL", "provider:1")
-        redis_of_the_run.ask("LPUSH", "provider:1", "a list")
+        shared_redis.execute("DEL", "provider:1")
+        shared_redis.execute("LPUSH", "provider:1", "a list")
         with pytest.raises(CacheUnavailable):
             run(cache, GetValue(key="provider:1"))
-        redis_of_the_run.ask("DEL", "provider:1")
+        shared_redis.execute("DEL", "provider:1")
 
 
 # --- failures -----------------------------------------------------------------------------------------------
 
 
-def test_every_error_of_the_client_becomes_one_of_ours() -> None:
+def test_maps_every_client_error() -> None:
     from redis import exceptions
 
-    from holdfast.stores.cache.redis.failures import failure_of
+    from holdfast.stores.cache.redis.errors import map_error
 
     kinds = [
         kind
@@ -122,18 +122,18 @@ def test_every_error_of_the_client_becomes_one_of_ours() -> None:
     ]
     assert len(kinds) > 20
     for kind in kinds:
-        # A redirection is told with a slot and a place.
-        found = failure_of(kind("12 session-of-ada:6379"), "redis://here")
+        # A redirection carries a slot and an address.
+        found = map_error(kind("12 session-of-ada:6379"), "redis://here")
         assert isinstance(found, CacheUnavailable), kind
         assert "ada" not in found.message
-    assert isinstance(failure_of(OSError("gone"), "redis://here"), CacheUnavailable)
-    assert isinstance(failure_of(KeyError("x"), "redis://here"), InternalError)
-    assert failure_of(refusal := InvalidRequest("no"), "redis://here") is refusal
+    assert isinstance(map_error(OSError("gone"), "redis://here"), CacheUnavailable)
+    assert isinstance(map_error(KeyError("x"), "redis://here"), InternalError)
+    assert map_error(refusal := InvalidRequest("no"), "redis://here") is refusal
 
 
 @pytest.mark.proves("PG-42")
-def test_a_server_that_dies_is_told_and_found_again_when_it_is_back() -> None:
-    with redis_server() as server, closing(open_redis(server.address, pause_s=0)) as cache:
+def test_reports_a_dead_server_and_reconnects() -> None:
+    with run_redis() as server, closing(open_redis(server.address, pause_s=0)) as cache:
         run(cache, VALUE)
         server.kill()
         for operation in (GetValue(key="oauth:payer-1"), VALUE, Ping()):
@@ -141,20 +141,20 @@ def test_a_server_that_dies_is_told_and_found_again_when_it_is_back() -> None:
                 run(cache, operation)
         server.start()
         assert run(cache, GetValue(key="oauth:payer-1")) is None
-        # Its scripts are gone with it, too.
+        # Its scripts are lost too.
         assert run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60)).count == 1
 
 
-def test_after_an_answer_that_did_not_come_the_next_are_refused_at_once() -> None:
+def test_fails_fast_after_a_timeout() -> None:
     with closing(open_redis("redis://127.0.0.1:1", pause_s=60)) as cache:
         with pytest.raises(CacheUnavailable, match="check that it runs"):
             run(cache, Ping())
-        with pytest.raises(CacheUnavailable, match="asked again in") as refused:
+        with pytest.raises(CacheUnavailable, match="next request is sent in") as refused:
             run(cache, Ping())
         assert 0 < (refused.value.retry_after_s or 0) <= 60
 
 
-def test_a_server_that_does_not_answer_is_given_up_in_time() -> None:
+def test_times_out_on_an_unresponsive_server() -> None:
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as silent,
         closing(open_redis(f"redis://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.05)) as cache,
@@ -163,16 +163,16 @@ def test_a_server_that_does_not_answer_is_given_up_in_time() -> None:
         run(cache, Ping())
 
 
-def test_a_closed_cache_says_so_to_those_who_come_and_to_those_who_wait(
-    redis_of_the_run: RedisServer,
+def test_closed_cache_fails_new_and_waiting_callers(
+    shared_redis: RedisServer,
 ) -> None:
-    cache = open_redis(redis_of_the_run.address)
+    cache = open_redis(shared_redis.address)
 
     async def many() -> list[BaseException | None]:
-        asked = [asyncio.ensure_future(cache.run(Ping())) for _ in range(500)]
-        await asked[0]
+        requests = [asyncio.ensure_future(cache.run(Ping())) for _ in range(500)]
+        await requests[0]
         cache.close()
-        return await asyncio.gather(*asked, return_exceptions=True)
+        return await asyncio.gather(*requests, return_exceptions=True)
 
     assert {type(each) for each in asyncio.run(many())} <= {type(None), StoreClosed}
     with pytest.raises(StoreClosed):
@@ -180,16 +180,16 @@ def test_a_closed_cache_says_so_to_those_who_come_and_to_those_who_wait(
 
 
 @pytest.mark.proves("PG-X22")
-def test_a_primary_that_became_a_replica_is_asked_anew_and_a_lock_that_it_forgot_is_anothers() -> None:
-    with redis_server() as server, closing(open_redis(server.address)) as cache:
+def test_reconnects_after_failover_and_loses_unreplicated_locks() -> None:
+    with run_redis() as server, closing(open_redis(server.address)) as cache:
         first = PutValue(key="lock", value=b"first", lifetime_s=60, only_if_absent=True)
         assert run(cache, first) is True
-        server.ask("REPLICAOF", "127.0.0.1", "1")
-        with pytest.raises(CacheUnavailable, match="replica now"):
+        server.execute("REPLICAOF", "127.0.0.1", "1")
+        with pytest.raises(CacheUnavailable, match="now a replica"):
             run(cache, VALUE)
-        # What the old primary acknowledged and the new one never heard of: the lock is nobody's.
-        server.ask("REPLICAOF", "NO", "ONE")
-        server.ask("FLUSHALL")
+        # The old primary acknowledged the lock, but the new one never received it: the lock is free.
+        server.execute("REPLICAOF", "NO", "ONE")
+        server.execute("FLUSHALL")
         second = PutValue(key="lock", value=b"second", lifetime_s=60, only_if_absent=True)
         assert run(cache, second) is True
         assert run(cache, DeleteValue(key="lock", only_if=b"first")) is False
@@ -199,14 +199,14 @@ def test_a_primary_that_became_a_replica_is_asked_anew_and_a_lock_that_it_forgot
 # --- passwords ----------------------------------------------------------------------------------------------
 
 
-def test_the_password_is_a_secret_by_reference_and_may_be_rotated() -> None:
+def test_password_comes_from_a_secret_and_may_be_rotated() -> None:
     environ = {"HOLDFAST_SECRET_CACHE": "old"}
     secrets = Secrets(EnvironmentSecrets(environ))
-    with redis_server("--requirepass", "old") as server:
+    with run_redis("--requirepass", "old") as server:
         with closing(open_redis(server.address, secrets=secrets, secret="cache", pause_s=0)) as cache:
             run(cache, VALUE)
-            server.ask("CONFIG", "SET", "requirepass", "new", password="old")
-            server.ask("CLIENT", "KILL", "TYPE", "normal", password="new")
+            server.execute("CONFIG", "SET", "requirepass", "new", password="old")
+            server.execute("CLIENT", "KILL", "TYPE", "normal", password="new")
             with pytest.raises(CacheUnavailable, match="cache_secret") as refused:
                 run(cache, Ping())
             assert "old" not in refused.value.message
@@ -219,16 +219,16 @@ def test_the_password_is_a_secret_by_reference_and_may_be_rotated() -> None:
 def test_a_user_logs_in_with_its_own_password() -> None:
     secrets = Secrets(EnvironmentSecrets({"HOLDFAST_SECRET_CACHE": "p@ss"}))
     rights = ("~oauth:*", "+get", "+set", "+del", "+evalsha", "+script|load", "+ping")
-    with redis_server("--user", "holdfast", "on", ">p@ss", *rights) as server:
+    with run_redis("--user", "holdfast", "on", ">p@ss", *rights) as server:
         address = server.address.replace("//", "//holdfast@")
         with closing(open_redis(address, secrets=secrets, secret="cache")) as cache:
             run(cache, VALUE)
             assert run(cache, DeleteValue(key="oauth:payer-1")) is True
-            with pytest.raises(CacheUnavailable, match="does not permit"):
+            with pytest.raises(CacheUnavailable, match="refused the command"):
                 run(cache, GetValue(key="session:clinic:1"))
 
 
-def test_a_password_that_nobody_has_set_is_told_when_the_cache_is_opened() -> None:
+def test_missing_password_is_reported_on_open() -> None:
     with pytest.raises(SecretMissing, match="HOLDFAST_SECRET_CACHE"):
         open_redis("redis://127.0.0.1:1", secrets=Secrets(EnvironmentSecrets({})), secret="cache")
 
@@ -238,9 +238,9 @@ def test_a_password_that_nobody_has_set_is_told_when_the_cache_is_opened() -> No
 
 @pytest.mark.proves("PG-41")
 def test_over_tls_the_server_must_prove_its_name(
-    redis_of_the_run: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _tls_in_front_of(redis_of_the_run.port, tmp_path) as port:
+    with _run_tls_proxy(shared_redis.port, tmp_path) as port:
         address = f"rediss://localhost:{port}/0"
         with closing(open_redis(address)) as strict, pytest.raises(CacheUnavailable):
             run(strict, Ping())
@@ -256,20 +256,20 @@ def test_over_tls_the_server_must_prove_its_name(
 
 
 @contextmanager
-def _tls_in_front_of(port: int, folder: Path) -> Iterator[int]:
-    """The Redis of the wheel has no TLS: this speaks it for `localhost`, and passes bytes on to `port`."""
+def _run_tls_proxy(port: int, folder: Path) -> Iterator[int]:
+    """Run a TLS proxy for `localhost` in front of `port`: the Redis of the wheel has no TLS."""
     _make_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
     started, loop = threading.Event(), asyncio.new_event_loop()
     found: list[int] = []
 
-    async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(_pump(reader, behind_writer), _pump(behind_reader, writer))
 
     async def serve() -> None:
-        server = await asyncio.start_server(passed_on, "127.0.0.1", 0, ssl=context)
+        server = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
         found.append(server.sockets[0].getsockname()[1])
         started.set()
         stop = asyncio.Event()

@@ -1,4 +1,6 @@
-"""Values in a cache: put, read, ended by the clock, extended, deleted, counted; of several at once, one."""
+"""Cache values: put, read, expired by the clock, extended, deleted, counted; one winner among concurrent
+writers.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from holdfast.core.errors import InvalidRequest
 from holdfast.operations.cache import (
     LIFETIME_S_MAX,
     VALUE_BYTES_MAX,
-    Counted,
     DeleteValue,
     ExtendValue,
     GetValue,
     Increment,
+    IncrementResult,
     Operation,
     Ping,
     PutValue,
@@ -31,18 +33,18 @@ TOKEN = b'{"access_token": "t-1"}'
 
 
 @pytest.mark.parametrize("value", [TOKEN, b"", b"12:34\n\x00\xff", b"x" * VALUE_BYTES_MAX], ids=len)
-def test_what_was_put_is_read_byte_for_byte(store: Store, value: bytes) -> None:
+def test_reads_back_the_exact_bytes(store: Store, value: bytes) -> None:
     key = store.key()
     assert store.run(PutValue(key=key, value=value, lifetime_s=60)) is True
     assert store.run(GetValue(key=key)) == value
 
 
-def test_what_was_never_put_is_not_there(store: Store) -> None:
+def test_unknown_key_is_absent(store: Store) -> None:
     assert store.run(GetValue(key=store.key())) is None
 
 
 @pytest.mark.proves("PG-1")
-def test_a_value_ends_with_its_lifetime_by_the_clock(store: Store) -> None:
+def test_value_expires_by_the_clock(store: Store) -> None:
     key = store.key()
     store.run(PutValue(key=key, value=TOKEN, lifetime_s=3600))
     store.clock.moment += 3599.9
@@ -60,9 +62,9 @@ def test_a_later_put_replaces_value_and_lifetime(store: Store) -> None:
     assert store.run(GetValue(key=key)) is None
 
 
-def test_only_one_of_many_at_once_puts_what_is_absent(store: Store) -> None:
+def test_only_one_concurrent_put_if_absent_succeeds(store: Store) -> None:
     key = store.key()
-    caches = [store.beside() for _ in range(4)]
+    caches = [store.open_another() for _ in range(4)]
 
     async def all_at_once() -> list[bool]:
         puts = [
@@ -76,7 +78,7 @@ def test_only_one_of_many_at_once_puts_what_is_absent(store: Store) -> None:
     assert store.run(GetValue(key=key)) == bytes([done.index(True)])
 
 
-def test_what_is_past_its_lifetime_is_absent_for_the_next(store: Store) -> None:
+def test_expired_value_counts_as_absent(store: Store) -> None:
     key = store.key()
     first = PutValue(key=key, value=b"1", lifetime_s=10, only_if_absent=True)
     assert store.run(first) is True
@@ -95,7 +97,7 @@ def test_a_value_is_deleted_once(store: Store) -> None:
     assert store.run(GetValue(key=key)) is None
 
 
-def test_only_the_value_that_is_named_is_deleted(store: Store) -> None:
+def test_deletes_only_the_expected_value(store: Store) -> None:
     key = store.key()
     store.run(PutValue(key=key, value=b"holder-2", lifetime_s=60))
     assert store.run(DeleteValue(key=key, only_if=b"holder-1")) is False
@@ -116,7 +118,7 @@ def test_a_lifetime_is_extended_from_now(store: Store) -> None:
     assert store.run(GetValue(key=key)) is None
 
 
-def test_extending_brings_nothing_back(store: Store) -> None:
+def test_extending_does_not_revive_an_expired_value(store: Store) -> None:
     key = store.key()
     store.run(PutValue(key=key, value=TOKEN, lifetime_s=60))
     store.run(DeleteValue(key=key))
@@ -127,22 +129,26 @@ def test_extending_brings_nothing_back(store: Store) -> None:
 # --- counts -------------------------------------------------------------------------------------------------
 
 
-def test_a_count_ends_with_the_lifetime_of_its_first(store: Store) -> None:
+def test_count_expires_with_its_first_increment(store: Store) -> None:
     key = store.key()
-    assert store.run(Increment(key=key, lifetime_s=60)) == Counted(count=1, is_counted=True)
+    assert store.run(Increment(key=key, lifetime_s=60)) == IncrementResult(count=1, is_counted=True)
     store.clock.moment += 59
-    assert store.run(Increment(key=key, lifetime_s=60, by=2)) == Counted(count=3, is_counted=True)
+    assert store.run(Increment(key=key, lifetime_s=60, by=2)) == IncrementResult(count=3, is_counted=True)
     assert store.run(GetValue(key=key)) == b"3"
     store.clock.moment += 1
-    assert store.run(Increment(key=key, lifetime_s=60)) == Counted(count=1, is_counted=True)
+    assert store.run(Increment(key=key, lifetime_s=60)) == IncrementResult(count=1, is_counted=True)
 
 
 def test_a_count_never_passes_the_most(store: Store) -> None:
     key = store.key()
     store.run(Increment(key=key, lifetime_s=60, by=4, most=5))
-    assert store.run(Increment(key=key, lifetime_s=60, by=2, most=5)) == Counted(count=4, is_counted=False)
-    assert store.run(Increment(key=key, lifetime_s=60, by=1, most=5)) == Counted(count=5, is_counted=True)
-    assert store.run(Increment(key=key, lifetime_s=60, most=-1)) == Counted(count=5, is_counted=False)
+    assert store.run(Increment(key=key, lifetime_s=60, by=2, most=5)) == IncrementResult(
+        count=4, is_counted=False
+    )
+    assert store.run(Increment(key=key, lifetime_s=60, by=1, most=5)) == IncrementResult(
+        count=5, is_counted=True
+    )
+    assert store.run(Increment(key=key, lifetime_s=60, most=-1)) == IncrementResult(count=5, is_counted=False)
 
 
 def test_large_counts_are_exact(store: Store) -> None:
@@ -152,7 +158,7 @@ def test_large_counts_are_exact(store: Store) -> None:
     assert store.run(GetValue(key=key)) == str(2**52 + 1).encode()
 
 
-def test_what_is_no_count_does_not_stand_in_the_way_of_one(store: Store) -> None:
+def test_count_replaces_a_value_that_is_not_a_number(store: Store) -> None:
     key = store.key()
     store.run(PutValue(key=key, value=b"{}", lifetime_s=60))
     assert store.run(Increment(key=key, lifetime_s=60)).count == 1
@@ -162,36 +168,36 @@ def test_what_is_no_count_does_not_stand_in_the_way_of_one(store: Store) -> None
 def test_counts_of_many_threads_and_event_loops_are_exact(store: Store) -> None:
     key = store.key()
 
-    async def some() -> list[Counted]:
-        asked = Increment(key=key, lifetime_s=60, most=70)
-        return await asyncio.gather(*(store.cache.run(asked) for _ in range(25)))
+    async def some() -> list[IncrementResult]:
+        increment = Increment(key=key, lifetime_s=60, most=70)
+        return await asyncio.gather(*(store.cache.run(increment) for _ in range(25)))
 
     with ThreadPoolExecutor(4) as threads:
-        done = [each for told in threads.map(lambda _: asyncio.run(some()), range(4)) for each in told]
+        done = [each for results in threads.map(lambda _: asyncio.run(some()), range(4)) for each in results]
     assert sorted(each.count for each in done if each.is_counted) == list(range(1, 71))
     assert store.run(GetValue(key=key)) == b"70"
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", ["", "session:" + "x" * 1024, "a\nb"], ids=["empty", "long", "line"])
-def test_a_key_that_is_none_is_refused_and_not_told(store: Store, key: str) -> None:
+def test_rejects_an_invalid_key_without_showing_it(store: Store, key: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         store.run(GetValue(key=key))
     assert "xxxx" not in refused.value.message
 
 
 @pytest.mark.parametrize("lifetime_s", [0, -1, float("inf"), float("nan"), LIFETIME_S_MAX + 1])
-def test_a_lifetime_that_is_none_is_refused(store: Store, lifetime_s: float) -> None:
+def test_rejects_an_invalid_lifetime(store: Store, lifetime_s: float) -> None:
     key = store.key()
-    for asked in (
+    for operation in (
         PutValue(key=key, value=TOKEN, lifetime_s=lifetime_s),
         ExtendValue(key=key, lifetime_s=lifetime_s),
         Increment(key=key, lifetime_s=lifetime_s),
     ):
         with pytest.raises(InvalidRequest, match="lifetime"):
-            store.run(asked)
+            store.run(operation)
     assert store.run(GetValue(key=key)) is None
 
 
@@ -207,7 +213,7 @@ def test_a_value_too_large_and_a_count_downwards_are_refused(store: Store) -> No
 # --- the engine ---------------------------------------------------------------------------------------------
 
 
-def test_a_cache_that_runs_answers(store: Store) -> None:
+def test_running_cache_answers_a_ping(store: Store) -> None:
     store.run(Ping())
 
 
@@ -224,15 +230,15 @@ def test_one_cache_serves_one_event_loop_after_another(store: Store) -> None:
     assert asyncio.run(read()) == TOKEN
 
 
-def test_what_is_lost_is_not_there_and_may_be_put_again(store: Store) -> None:
+def test_lost_value_is_absent_and_may_be_put_again(store: Store) -> None:
     key = store.key()
     store.run(PutValue(key=key, value=TOKEN, lifetime_s=60))
-    store.lose()
+    store.lose_everything()
     assert store.run(GetValue(key=key)) is None
     assert store.run(Increment(key=key, lifetime_s=60)).count == 1
 
 
-# --- any sequence does what a plain dictionary does ---------------------------------------------------------
+# --- any sequence matches a plain dictionary ----------------------------------------------------------------
 
 KEYS = st.sampled_from(["a", "b"])
 VALUES = st.sampled_from([b"", b"1", b"7", b"x:y"])
@@ -262,49 +268,49 @@ STEPS = st.one_of(
 
 
 @dataclass
-class Plain:
-    """What is promised, as plainly as it can be said; times in whole milliseconds, as Redis counts them."""
+class ReferenceCache:
+    """A plain reference implementation; times in whole milliseconds, as Redis counts them."""
 
     now: int
     kept: dict[str, tuple[bytes, int]] = field(default_factory=dict)
 
-    def do(self, asked: Operation[object]) -> object:
-        key: str = asked.key  # type: ignore[attr-defined]
+    def apply(self, operation: Operation[object]) -> object:
+        key: str = operation.key  # type: ignore[attr-defined]
         if key in self.kept and self.kept[key][1] <= self.now:
             del self.kept[key]
         value, ends = self.kept.get(key, (None, 0))
-        life = self.now + int(getattr(asked, "lifetime_s", 0) * 1000)
-        if isinstance(asked, GetValue):
+        life = self.now + int(getattr(operation, "lifetime_s", 0) * 1000)
+        if isinstance(operation, GetValue):
             return value
-        if isinstance(asked, PutValue):
-            if asked.only_if_absent and value is not None:
+        if isinstance(operation, PutValue):
+            if operation.only_if_absent and value is not None:
                 return False
-            self.kept[key] = (asked.value, life)
+            self.kept[key] = (operation.value, life)
             return True
-        if value is not None and isinstance(asked, ExtendValue):
+        if value is not None and isinstance(operation, ExtendValue):
             self.kept[key] = (value, life)
             return True
-        if value is not None and isinstance(asked, DeleteValue) and asked.only_if in (None, value):
+        if value is not None and isinstance(operation, DeleteValue) and operation.only_if in (None, value):
             del self.kept[key]
             return True
-        return self._counted(asked, value, ends or life) if isinstance(asked, Increment) else False
+        return self._count(operation, value, ends or life) if isinstance(operation, Increment) else False
 
-    def _counted(self, asked: Increment, value: bytes | None, ends: int) -> Counted:
+    def _count(self, operation: Increment, value: bytes | None, ends: int) -> IncrementResult:
         count = int(value) if value is not None and value.isdigit() else 0
-        if asked.most is not None and count + asked.by > asked.most:
-            return Counted(count=count, is_counted=False)
-        self.kept[asked.key] = (str(count + asked.by).encode(), ends)
-        return Counted(count=count + asked.by, is_counted=True)
+        if operation.most is not None and count + operation.by > operation.most:
+            return IncrementResult(count=count, is_counted=False)
+        self.kept[operation.key] = (str(count + operation.by).encode(), ends)
+        return IncrementResult(count=count + operation.by, is_counted=True)
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=25))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_sequence_does_what_a_plain_dictionary_does(
+def test_any_sequence_matches_a_plain_dictionary(
     store: Store, steps: list[float | Operation[object]]
 ) -> None:
     async def sequence() -> Iterator[tuple[object, object]]:
         store.clock.moment = float(int(store.clock.moment))
-        plain = Plain(int(store.clock.moment * 1000))
+        plain = ReferenceCache(int(store.clock.moment * 1000))
         for key in ("a", "b"):
             await store.cache.run(DeleteValue(key=key))
         found = []
@@ -313,7 +319,7 @@ def test_any_sequence_does_what_a_plain_dictionary_does(
                 plain.now += int(step) * 1000
                 store.clock.moment += int(step)
             else:
-                found.append((await store.cache.run(step), plain.do(step)))
+                found.append((await store.cache.run(step), plain.apply(step)))
         return iter(found)
 
     for given_back, promised in asyncio.run(sequence()):

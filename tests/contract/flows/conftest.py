@@ -1,4 +1,4 @@
-"""The engines that flows run over, tables and queues together; each test has tables and a queue of its own.
+"""Engines that flows run on, tables and queues together; each test has its own tables and queue.
 
 memory   both embedded, in memory
 file     both embedded, on files
@@ -24,17 +24,17 @@ from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.queues.sqs import open_sqs
 from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import running_server
+from holdfast.wire.server import start_server
 from tests.contract.moto import moto_endpoint, skip_races
-from tests.unit.flows.errands import SYSTEM, Bench, Hand, prepared
+from tests.unit.flows.errands import SYSTEM, Bench, HandClock, create_stores
 
 ENGINES = ("memory", "file", "serve", "moto")
 REGION = "us-east-1"
-BACKOFF = Backoff(attempts_max=3)
+BACKOFF = Backoff(max_attempts=3)
 
 _NUMBERS = itertools.count()
 
-Played = Callable[[Callable[[Bench], Awaitable[None]]], None]
+RunStory = Callable[[Callable[[Bench], Awaitable[None]]], None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Tables and queues. What is opened last is closed first."""
+    """Open tables and queues."""
     with ExitStack() as stack:
         if request.param == "moto":
             address = stack.enter_context(moto_endpoint())
@@ -59,20 +59,20 @@ def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         if request.param != "serve":
             yield embedded, queued
             return
-        url = stack.enter_context(running_server(tables=embedded))
+        url = stack.enter_context(start_server(tables=embedded))
         served = open_dynamodb(endpoint=url, region=REGION, backoff=BACKOFF)
         stack.callback(served.close)
         yield served, queued
 
 
 @pytest.fixture
-def played(engines: Any) -> Played:
-    """Tells a story on a bench: one process of a flow, with a clock that is moved by hand."""
+def run_story(engines: Any) -> RunStory:
+    """Run a story on a bench: one process of a flow with a manual clock."""
     tables, queues = engines
 
-    def on_a_bench(story: Callable[[Bench], Awaitable[None]]) -> None:
-        async def told() -> None:
-            clock = Hand()
+    def run_on_bench(story: Callable[[Bench], Awaitable[None]]) -> None:
+        async def run() -> None:
+            clock = HandClock()
             environment = f"f{os.getpid()}-{next(_NUMBERS)}"
             stores = Stores(
                 tables,
@@ -81,9 +81,9 @@ def played(engines: Any) -> Played:
                 clock=clock,
                 engines=Engines({"queues": lambda: queues}),
             )
-            await prepared(stores)
+            await create_stores(stores)
             await story(Bench(stores, clock))
 
-        asyncio.run(told())
+        asyncio.run(run())
 
-    return on_a_bench
+    return run_on_bench

@@ -1,4 +1,4 @@
-"""A flow on every engine: the same steps, waits, deadlines and refusals, from queue and item alone."""
+"""A flow on every engine: the same steps, waits, deadlines and refusals."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import pytest
 from holdfast.core.errors import DeadlinePassed, NotCancellable, NotWaiting
 from holdfast.flows import Next, ParkedFor
 from holdfast.flows.worker import StepWorker
-from tests.unit.flows.errands import DEADLINE_S, Bench, Errand, Shown, failed, steps
+from tests.unit.flows.errands import DEADLINE_S, Bench, Errand, Shown, make_failure, steps
 
-from .conftest import Played
+from .conftest import RunStory
 
 
-def test_goes_from_the_first_step_over_a_choice_to_the_end_with_each_effect_once(played: Played) -> None:
+def test_runs_to_the_end_with_each_effect_once(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
-        errand = await at.at_offer()
+        errand = await at.begin_and_reach_offer()
         (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.due, place.version) == ("offered", errand.flow_due, errand.version)
         await at.choose(errand)
         await at.work()
-        errand = await at.errand()
+        errand = await at.get_errand()
         assert (errand.flow_state, errand.status, errand.chosen) == ("done", Shown.done, "red")
-        assert await at.effects() == ["Book", "Choice", "Confirm", "Offer", "Plan"]
+        assert await at.list_effects() == ["Book", "Choice", "Confirm", "Offer", "Plan"]
         assert await at.flow.list_executions(at.stores) == []
         assert await at.flow.outbox.list_unsent(at.stores) == []
 
-    played(story)
+    run_story(story)
 
 
-def test_a_message_handled_twice_and_one_that_is_lost_make_no_difference(played: Played) -> None:
+def test_duplicate_and_lost_messages_make_no_difference(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
@@ -42,59 +42,62 @@ def test_a_message_handled_twice_and_one_that_is_lost_make_no_difference(played:
         await at.stores.run(steps.delete(lost))
         assert await at.pass_time(29) == 0
         assert await at.pass_time(1) == 1
-        assert (await at.errand()).flow_state == "offered" and await at.effects() == ["Offer", "Plan"]
+        assert (await at.get_errand()).flow_state == "offered" and await at.list_effects() == [
+            "Offer",
+            "Plan",
+        ]
 
-    played(story)
+    run_story(story)
 
 
-def test_tries_again_after_a_pause_and_then_gives_up(played: Played) -> None:
+def test_retries_after_a_pause_and_then_gives_up(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
-        at.tools.errors["Plan"] = [failed(), failed(), failed()]
+        at.tools.errors["Plan"] = [make_failure(), make_failure(), make_failure()]
         await at.begin()
         await at.work()
         assert await at.pass_time(0.5) == 0
         assert await at.pass_time(60) == 1
         assert await at.pass_time(60) == 1
-        assert ((await at.errand()).flow_state, await at.effects()) == ("failed", ["GaveUp"])
+        assert ((await at.get_errand()).flow_state, await at.list_effects()) == ("failed", ["GaveUp"])
         assert await at.flow.list_executions(at.stores) == []
 
-    played(story)
+    run_story(story)
 
 
-def test_a_deadline_is_a_row_that_the_sweeper_finds(played: Played) -> None:
+def test_a_deadline_is_a_row_that_the_sweeper_finds(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
-        errand = await at.at_offer()
+        errand = await at.begin_and_reach_offer()
         assert await at.pass_time(DEADLINE_S - 1) == 0
         at.clock.advance(1)
         with pytest.raises(DeadlinePassed):
             await at.choose(errand)
-        other = await at.at_offer("e-2")
+        other = await at.begin_and_reach_offer("e-2")
         assert await at.pass_time(DEADLINE_S) == 1
-        assert {each.reason for each in (await at.errand(), await at.errand("e-2"))} == {"expired"}
+        assert {each.reason for each in (await at.get_errand(), await at.get_errand("e-2"))} == {"expired"}
         with pytest.raises(NotWaiting):
             await at.choose(other)
 
-    played(story)
+    run_story(story)
 
 
-def test_cancels_from_where_it_may_and_drops_what_a_step_gave_meanwhile(played: Played) -> None:
+def test_cancels_and_drops_a_concurrent_steps_result(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
 
-        async def somebody_cancels(run: object) -> None:
+        async def cancel_meanwhile(run: object) -> None:
             await at.flow.cancel(at.stores, ("o-1", "e-1"), "no more")
 
-        at.tools.within["Plan"] = somebody_cancels
+        at.tools.within["Plan"] = cancel_meanwhile
         await StepWorker(at.flow, at.stores, at.tools).handle(received)
-        assert ((await at.errand()).reason, await at.effects()) == ("no more", ["Cancelled"])
+        assert ((await at.get_errand()).reason, await at.list_effects()) == ("no more", ["Cancelled"])
         with pytest.raises(NotCancellable):
             await at.flow.cancel(at.stores, ("o-1", "e-1"), "again")
 
-    played(story)
+    run_story(story)
 
 
-def test_parks_what_it_may_not_write_and_resumes_it(played: Played) -> None:
+def test_parks_an_invalid_result_and_resumes_it(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
         at.tools.gives["Plan"] = Next("done")
         await at.begin()
@@ -105,14 +108,15 @@ def test_parks_what_it_may_not_write_and_resumes_it(played: Played) -> None:
         del at.tools.gives["Plan"]
         assert await at.flow.resume(at.stores) == 1
         await at.work()
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
 
-    played(story)
+    run_story(story)
 
 
-def test_of_answers_and_cancellations_at_once_one_is_written(played: Played) -> None:
+@pytest.mark.concurrent
+def test_concurrent_answers_and_cancellations_have_one_winner(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
-        errand = await at.at_offer()
+        errand = await at.begin_and_reach_offer()
         several = [at.choose(errand, offer) for offer in ("red", "green", "red")]
         ended = await asyncio.gather(
             *several, at.flow.cancel(at.stores, errand, "no more"), return_exceptions=True
@@ -120,6 +124,6 @@ def test_of_answers_and_cancellations_at_once_one_is_written(played: Played) -> 
         won = [each for each in ended if isinstance(each, Errand)]
         assert len(won) == 1
         assert all(isinstance(each, Errand | NotWaiting | NotCancellable) for each in ended), ended
-        assert (await at.errand()).flow_state == won[0].flow_state
+        assert (await at.get_errand()).flow_state == won[0].flow_state
 
-    played(story)
+    run_story(story)

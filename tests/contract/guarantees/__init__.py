@@ -1,1 +1,1 @@
-"""The guarantees over every engine of the stores they stand on."""
+"""Contract tests of the guarantees on every engine of their stores."""

@@ -1,45 +1,65 @@
-"""The engines are those of the tables' own suite; each test has an environment, and so tables, of its own."""
+"""Fixtures over the engines of the tables' contract; each test has its own environment, and so its own
+tables.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast import Stores, Table, create_tables
-from tests.contract.moto import skip_races
+from holdfast.runtime.engines import Engines
+from holdfast.stores.queues.embedded import open_queues
+from tests.contract.moto import NOT_ATOMIC, skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
-from tests.unit.guarantees.once_records import HandClock
+from tests.unit.guarantees.idempotency.once_records import ManualClock
 
-__all__ = ["played", "store"]
+__all__ = ["open_stores", "run_story", "store"]
 
 _NUMBERS = itertools.count()
 
-Story = Callable[[Stores, HandClock], Coroutine[Any, Any, None]]
-Played = Callable[..., None]
+Story = Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]
+RunStory = Callable[..., None]
+OpenStores = Callable[..., Stores]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_races(items, Path(__file__).with_name("test_rate_limit.py"), NOT_ATOMIC)
     skip_races(items, Path(__file__).parent)
 
 
 @pytest.fixture
-def played(store: Store) -> Played:
-    """Makes the tables that are named, and tells a story on them, with a clock that it moves by hand."""
+def run_story(store: Store) -> RunStory:
+    """Return a function that creates the named tables and runs a story on them with a manual clock."""
 
     def with_tables(story: Story, *tables: Table) -> None:
-        async def told() -> None:
-            clock = HandClock()
+        async def run() -> None:
+            clock = ManualClock()
             stores = Stores(store.tables, environment=f"g{os.getpid()}-{next(_NUMBERS)}", clock=clock)
             await create_tables(stores, tables)
             await story(stores, clock)
 
-        asyncio.run(told())
+        asyncio.run(run())
 
     return with_tables
+
+
+@pytest.fixture
+def open_stores(store: Store) -> Iterator[OpenStores]:
+    """Return a function that creates the named tables and returns stores with in-memory queues."""
+    engines = Engines({"queues": open_queues})
+
+    def with_tables(*tables: Table) -> Stores:
+        stores = Stores(store.tables, environment=f"g{os.getpid()}-{next(_NUMBERS)}", engines=engines)
+        asyncio.run(create_tables(stores, tables))
+        return stores
+
+    yield with_tables
+    engines.close()

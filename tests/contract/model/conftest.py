@@ -1,4 +1,4 @@
-"""The engines are those of the tables' own suite; each test has an environment, and so tables, of its own."""
+"""The engines of the tables' own suite; each test has its own environment, and so its own tables."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ from pathlib import Path
 import pytest
 
 from holdfast import Stores, Table, create_tables
-from tests.contract.moto import expect_faults
+from tests.contract.moto import expect_failures
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
-from tests.unit.model.blocking import Blocking
+from tests.unit.model.blocking_stores import BlockingStores
 
-# Where moto differs from DynamoDB. Each must fail: one that passes again is reported, and its line goes.
+# Tests on which moto differs from DynamoDB. Each must fail: remove a line when its test is reported as
+# passing.
 MOTO = {
-    "test_an_update_that_names_nothing_gives_the_item": "answers 500 to an UpdateItem that has only a key",
+    "test_empty_update_returns_the_item": "answers 500 to an UpdateItem that has only a key",
     "test_a_transaction_repeated_with_its_token_has_one_effect": "ignores ClientRequestToken",
-    "test_a_token_that_was_used_for_something_else_is_refused": "ignores ClientRequestToken",
+    "test_rejects_a_token_used_for_another_transaction": "ignores ClientRequestToken",
 }
 
 _NUMBERS = itertools.count()
 
-__all__ = ["opened", "store"]
+__all__ = ["open_stores", "store"]
 
-Opened = Callable[..., Blocking]
+OpenStores = Callable[..., BlockingStores]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    expect_faults(items, Path(__file__).parent, MOTO)
+    expect_failures(items, Path(__file__).parent, MOTO)
 
 
 @pytest.fixture
-def opened(store: Store) -> Opened:
-    """Makes the tables that are named, and gives the stores to use them through."""
+def open_stores(store: Store) -> OpenStores:
+    """Return a function that creates the named tables and returns their stores."""
 
-    def with_tables(*tables: Table) -> Blocking:
+    def with_tables(*tables: Table) -> BlockingStores:
         stores = Stores(store.tables, environment=f"t{os.getpid()}-{next(_NUMBERS)}")
         asyncio.run(create_tables(stores, tables))
-        return Blocking(stores)
+        return BlockingStores(stores)
 
     return with_tables

@@ -9,17 +9,8 @@ from uuid import uuid4
 import pytest
 
 from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InvalidRequest, TransactionCancelled
-from tests.contract.model.conftest import Opened
-from tests.contract.model.declared import (
-    FAR_AHEAD,
-    Address,
-    Board,
-    Counter,
-    State,
-    Ticket,
-    counters,
-    desk,
-)
+from tests.contract.model.conftest import OpenStores
+from tests.contract.model.entities import FAR_AHEAD, Address, Board, Counter, State, Ticket, counters, desk
 
 TICKET = Ticket(
     board="b#1",
@@ -34,17 +25,17 @@ TICKET = Ticket(
 )
 
 
-def test_what_is_put_is_read_back(opened: Opened) -> None:
-    stores = opened(desk)
+def test_reads_back_a_put_item(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
 
     assert stores.run(Ticket.of("b#1").get(7).consistent()) == TICKET
-    assert stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007") == TICKET.to_item()
+    assert stores.get_item(desk, PK="BOARD#b%231", SK="TICKET#000007") == TICKET.to_item()
     assert stores.run(Ticket.of("b#1").get(8)) is None
 
 
-def test_create_refuses_what_exists_and_put_does_not(opened: Opened) -> None:
-    stores = opened(desk)
+def test_create_refuses_an_existing_item_and_put_replaces_it(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.create(TICKET))
     with pytest.raises(ConditionFailed) as refused:
         stores.run(Ticket.create(TICKET.model_copy(update={"notes": []})))
@@ -55,8 +46,8 @@ def test_create_refuses_what_exists_and_put_does_not(opened: Opened) -> None:
     assert found is not None and found.notes == []
 
 
-def test_an_update_changes_what_it_names_and_gives_the_whole(opened: Opened) -> None:
-    stores = opened(desk)
+def test_update_changes_named_attributes_and_returns_the_item(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
 
     changed = stores.run(
@@ -82,11 +73,11 @@ def test_an_update_changes_what_it_names_and_gives_the_whole(opened: Opened) -> 
             "version": 2,
         }
     )
-    assert stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007") == changed.to_item()
+    assert stores.get_item(desk, PK="BOARD#b%231", SK="TICKET#000007") == changed.to_item()
 
 
-def test_the_last_element_of_a_set_leaves_an_empty_set(opened: Opened) -> None:
-    stores = opened(desk)
+def test_the_last_element_of_a_set_leaves_an_empty_set(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
 
     assert (
@@ -95,8 +86,8 @@ def test_the_last_element_of_a_set_leaves_an_empty_set(opened: Opened) -> None:
     assert stores.run(Ticket.of("b#1").update(7).set(Ticket.tags, frozenset())).tags == frozenset()
 
 
-def test_a_lost_update_is_refused(opened: Opened) -> None:
-    stores = opened(desk)
+def test_a_lost_update_is_refused(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
     stores.run(Ticket.of("b#1").update(7).set(Ticket.notes, ["first"]).at_version(Ticket.version, 1))
     with pytest.raises(ConditionFailed):
@@ -109,8 +100,8 @@ def test_a_lost_update_is_refused(opened: Opened) -> None:
     assert found is not None and (found.notes, found.version) == (["x"], 3)
 
 
-def test_an_update_of_what_is_not_there_is_refused_unless_it_may_make_it(opened: Opened) -> None:
-    stores = opened(counters, desk)
+def test_update_of_a_missing_item_is_refused_unless_it_may_create_it(open_stores: OpenStores) -> None:
+    stores = open_stores(counters, desk)
     count = Counter.of("c").update(5).add(Counter.value, 2)
     with pytest.raises(ConditionFailed):
         stores.run(count)
@@ -118,7 +109,7 @@ def test_an_update_of_what_is_not_there_is_refused_unless_it_may_make_it(opened:
     assert [stores.run(count.or_create()).value for _ in range(2)] == [2, 4]
     made = stores.run(Board.of("b").update().set(Board.title, "x").or_create())
     assert made == Board(board="b", title="x")
-    assert stores.item(desk, PK="BOARD#b", SK="ABOUT") == {
+    assert stores.get_item(desk, PK="BOARD#b", SK="ABOUT") == {
         "PK": "BOARD#b",
         "SK": "ABOUT",
         "board": "b",
@@ -126,15 +117,15 @@ def test_an_update_of_what_is_not_there_is_refused_unless_it_may_make_it(opened:
     }
 
 
-def test_an_update_that_names_nothing_gives_the_item(opened: Opened) -> None:
-    stores = opened(desk)
+def test_empty_update_returns_the_item(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
 
     assert stores.run(Ticket.of("b#1").update(7)) == TICKET
 
 
-def test_an_update_that_cannot_tell_its_index_key_is_refused(opened: Opened) -> None:
-    stores = opened(desk)
+def test_rejects_an_update_with_an_unknown_index_key(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
     with pytest.raises(
         InvalidRequest, match="the index by-day is computed from created: set created to a known value"
@@ -142,8 +133,8 @@ def test_an_update_that_cannot_tell_its_index_key_is_refused(opened: Opened) -> 
         stores.run(Ticket.of("b#1").update(7).set_if_absent(Ticket.created, FAR_AHEAD))
 
 
-def test_delete_gives_what_was_there(opened: Opened) -> None:
-    stores = opened(desk)
+def test_delete_returns_the_old_item(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
     with pytest.raises(ConditionFailed):
         stores.run(Ticket.of("b#1").delete(7).when(Ticket.state == State.done))
@@ -152,32 +143,32 @@ def test_delete_gives_what_was_there(opened: Opened) -> None:
     assert stores.run(Ticket.of("b#1").delete(7)) is None
 
 
-def test_what_other_code_wrote_is_written_back(opened: Opened) -> None:
-    stores = opened(desk)
+def test_keeps_attributes_written_by_other_code(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     newer = TICKET.to_item() | {"colour": "red", "deep": {"er": [1, b"2", None, frozenset({"x"})]}}
-    stores.store(desk, newer)
+    stores.put_item(desk, newer)
     found = stores.run(Ticket.of("b#1").get(7))
     assert found is not None
 
     stores.run(Ticket.put(found.model_copy(update={"notes": ["changed"]})))
 
-    assert stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007") == newer | {"notes": ["changed"]}
+    assert stores.get_item(desk, PK="BOARD#b%231", SK="TICKET#000007") == newer | {"notes": ["changed"]}
 
 
-def test_the_end_of_life_is_written_and_what_has_ended_is_not_read(opened: Opened) -> None:
-    stores = opened(desk)
+def test_writes_the_expiry_and_hides_expired_items(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     ended = datetime.now(UTC) - timedelta(days=31)
     stores.run(Ticket.put(TICKET))
     stores.run(Ticket.put(TICKET.model_copy(update={"number": 8, "created": ended})))
 
-    item = stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007")
+    item = stores.get_item(desk, PK="BOARD#b%231", SK="TICKET#000007")
     assert item is not None and item["endsAt"] == int((FAR_AHEAD + timedelta(days=30)).timestamp())
     assert stores.run(Ticket.of("b#1").get(8)) is None
     assert [ticket.number for ticket in stores.run(Ticket.of("b#1").query())] == [7]
 
 
-def test_a_transaction_is_all_or_nothing(opened: Opened) -> None:
-    stores = opened(desk, counters)
+def test_a_transaction_is_all_or_nothing(open_stores: OpenStores) -> None:
+    stores = open_stores(desk, counters)
     stores.run(Board.put(Board(board="b", title="x")))
     ticket = Ticket(board="b", number=1)
     count = Board.of("b").update().add(Board.tickets, 1)
@@ -194,8 +185,8 @@ def test_a_transaction_is_all_or_nothing(opened: Opened) -> None:
     assert board is not None and board.tickets == 2
 
 
-def test_a_transaction_repeated_with_its_token_has_one_effect(opened: Opened) -> None:
-    stores = opened(desk)
+def test_a_transaction_repeated_with_its_token_has_one_effect(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(Board.put(Board(board="b", title="x")))
     count, token = Board.of("b").update().add(Board.tickets, 1), str(uuid4())
     for _ in range(3):
@@ -205,8 +196,8 @@ def test_a_transaction_repeated_with_its_token_has_one_effect(opened: Opened) ->
     assert board is not None and board.tickets == 1
 
 
-def test_a_token_that_was_used_for_something_else_is_refused(opened: Opened) -> None:
-    stores, token = opened(desk), str(uuid4())
+def test_rejects_a_token_used_for_another_transaction(open_stores: OpenStores) -> None:
+    stores, token = open_stores(desk), str(uuid4())
     stores.transact(Ticket.put(TICKET), token=token)
     with pytest.raises(IdempotencyMismatch):
         stores.transact(Ticket.of("b#1").delete(7), token=token)

@@ -1,4 +1,4 @@
-"""Tables and indexes brought to what is declared, over every engine: again and again, with data in them."""
+"""Tables and indexes brought to their declarations, over every engine: repeatedly, and with data in them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from holdfast import (
 )
 from holdfast.core.errors import DeclarationError, NotFound
 from holdfast.operations.tables import DescribeContinuousBackups, DescribeTimeToLive
-from tests.contract.model.conftest import Opened
-from tests.contract.model.declared import Ticket, by_agent, by_day, by_rank, by_state, counters, desk
+from tests.contract.model.conftest import OpenStores
+from tests.contract.model.entities import Ticket, by_agent, by_day, by_rank, by_state, counters, desk
 from tests.contract.tables.store import Store
 
 _NUMBERS = itertools.count()
@@ -67,8 +67,8 @@ def test_a_table_with_another_key_than_declared_is_refused(store: Store) -> None
 
 
 @pytest.mark.proves("SM-X22")
-def test_indexes_are_added_to_a_table_with_data_one_after_the_other(opened: Opened) -> None:
-    blocking = opened(desk)
+def test_indexes_are_added_to_a_table_with_data_one_after_the_other(open_stores: OpenStores) -> None:
+    blocking = open_stores(desk)
     blocking.run(
         batch_put(
             Ticket.put(Ticket(board="b", number=n, rank=Decimal(n) if n % 2 else None, agent=f"a{n % 3}"))
@@ -89,8 +89,8 @@ def test_indexes_are_added_to_a_table_with_data_one_after_the_other(opened: Open
     assert len(blocking.run(Ticket.of_agent("a1").query())) == 13
 
 
-def test_indexes_that_are_there_are_left_alone(opened: Opened) -> None:
-    stores = opened(desk).stores
+def test_existing_indexes_are_left_alone(open_stores: OpenStores) -> None:
+    stores = open_stores(desk).stores
     for _ in range(2):
         reports = asyncio.run(add_indexes(stores, [by_rank, by_state]))
         assert {report.status for report in reports} == {"ACTIVE"}
@@ -103,8 +103,8 @@ def test_indexes_that_are_there_are_left_alone(opened: Opened) -> None:
     }
 
 
-def test_an_index_is_begun_without_waiting_and_found_later(opened: Opened) -> None:
-    stores = opened(desk).stores
+def test_index_can_be_started_without_waiting(open_stores: OpenStores) -> None:
+    stores = open_stores(desk).stores
     asyncio.run(add_indexes(stores, [by_rank, by_agent], wait=False))
     begun = {report.index: report.status for report in asyncio.run(get_index_reports(stores, (desk,)))}
     assert begun["by-rank"] in ("CREATING", "ACTIVE")
@@ -113,7 +113,7 @@ def test_an_index_is_begun_without_waiting_and_found_later(opened: Opened) -> No
     assert {report.status for report in asyncio.run(get_index_reports(stores, (desk,)))} == {"ACTIVE"}
 
 
-def test_an_index_of_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+def test_index_of_a_missing_table_is_not_found(store: Store) -> None:
     stores = _stores(store)
     with pytest.raises(
         NotFound, match="Table Desk-.* does not exist, so by-day cannot be added. Create the table first"
@@ -131,7 +131,7 @@ def test_a_local_index_cannot_be_added(store: Store) -> None:
 # --- several processes at once ------------------------------------------------------------------------------
 
 
-def test_tables_that_several_processes_make_at_once_are_made_once(store: Store) -> None:
+def test_concurrent_processes_create_each_table_once(store: Store) -> None:
     stores = _stores(store)
 
     async def at_once() -> list[list[str]]:
@@ -142,8 +142,8 @@ def test_tables_that_several_processes_make_at_once_are_made_once(store: Store) 
     assert lifetime.attribute == "endsAt" and lifetime.status in ("ENABLED", "ENABLING")
 
 
-def test_indexes_that_several_processes_add_at_once_are_added_once(opened: Opened) -> None:
-    stores = opened(desk).stores
+def test_concurrent_processes_add_each_index_once(open_stores: OpenStores) -> None:
+    stores = open_stores(desk).stores
 
     async def at_once() -> list[list[IndexReport]]:
         orders = ([by_rank, by_agent], [by_agent, by_rank], [by_rank])
@@ -153,11 +153,13 @@ def test_indexes_that_several_processes_add_at_once_are_added_once(opened: Opene
         assert {report.status for report in reports} == {"ACTIVE"}
 
 
-# --- what is there and is not what is declared --------------------------------------------------------------
+# --- tables and indexes that differ from their declarations -------------------------------------------------
 
 
-def _with(stores: Stores, **index: Any) -> Index:
-    """Makes a table with an index `by-x` of the text `x`, and gives the index as another declaration has it."""
+def _create_table_with_index(stores: Stores, **index: Any) -> Index:
+    """Create a table with an index `by-x` on the text `x`, and return the index as another declaration has
+    it.
+    """
     made = Table("Made", partition="id")
     made.global_index("by-x", "x", projection=KEYS_ONLY)
     asyncio.run(create_tables(stores, (made,)))
@@ -177,11 +179,11 @@ def _with(stores: Stores, **index: Any) -> Index:
         ({"partition": "x", "projection": include("y", "z")}, "it projects KEYS_ONLY, not INCLUDE y, z"),
     ],
 )
-def test_an_index_that_is_not_the_one_declared_is_told(
+def test_reports_an_index_that_differs_from_its_declaration(
     store: Store, declared: dict[str, Any], problem: str
 ) -> None:
     stores = _stores(store)
-    index = _with(stores, **declared)
+    index = _create_table_with_index(stores, **declared)
 
     (report,) = asyncio.run(get_index_reports(stores, (index.table,)))
     assert report.status == "DIFFERS" and re.search(problem, report.problem)
@@ -191,7 +193,7 @@ def test_an_index_that_is_not_the_one_declared_is_told(
         asyncio.run(add_indexes(stores, [index]))
 
 
-def test_an_index_that_holds_the_same_attributes_in_another_order_is_the_one_declared(store: Store) -> None:
+def test_attribute_order_does_not_make_an_index_differ(store: Store) -> None:
     stores = _stores(store)
     made = Table("Made", partition="id")
     made.global_index("by-x", "x", projection=include("y", "z"))
@@ -209,7 +211,7 @@ def test_a_table_whose_key_has_another_type_than_declared_is_refused(store: Stor
         asyncio.run(create_tables(stores, (Table("Made", partition="id"),)))
 
 
-def test_a_table_that_ends_lives_by_another_attribute_is_refused(store: Store) -> None:
+def test_rejects_a_table_with_another_ttl_attribute(store: Store) -> None:
     stores = _stores(store)
     asyncio.run(create_tables(stores, (Table("Made", partition="id", ttl="ends"),)))
     with pytest.raises(DeclarationError, match="time to live on ends, but is declared with ttl='expires'"):

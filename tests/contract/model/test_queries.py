@@ -9,26 +9,17 @@ import pytest
 
 from holdfast import Query, batch_get, batch_put, parallel_query
 from holdfast.core.errors import InvalidRequest
-from tests.contract.model.conftest import Opened
-from tests.contract.model.declared import (
-    FAR_AHEAD,
-    Board,
-    Counter,
-    State,
-    Ticket,
-    counters,
-    day,
-    desk,
-)
-from tests.unit.model.blocking import Blocking
+from tests.contract.model.conftest import OpenStores
+from tests.contract.model.entities import FAR_AHEAD, Board, Counter, State, Ticket, counters, day, desk
+from tests.unit.model.blocking_stores import BlockingStores
 
 
-def _numbers(stores: Blocking, query: Query[Ticket]) -> list[int]:
+def _numbers(stores: BlockingStores, query: Query[Ticket]) -> list[int]:
     return [ticket.number for ticket in stores.all(query)]
 
 
-def _filled(opened: Opened) -> Blocking:
-    stores = opened(desk)
+def _fill(open_stores: OpenStores) -> BlockingStores:
+    stores = open_stores(desk)
     states = (State.open, State.waiting, State.done)
     stores.run(
         batch_put(
@@ -43,8 +34,8 @@ def _filled(opened: Opened) -> Blocking:
     return stores
 
 
-def test_ranges_of_the_sort_key_are_exact(opened: Opened) -> None:
-    stores = _filled(opened)
+def test_ranges_of_the_sort_key_are_exact(open_stores: OpenStores) -> None:
+    stores = _fill(open_stores)
     board = Ticket.of("b")
 
     assert _numbers(stores, board.query()) == list(range(30))
@@ -55,8 +46,8 @@ def test_ranges_of_the_sort_key_are_exact(opened: Opened) -> None:
     assert _numbers(stores, board.until(2)) == [0, 1, 2]
 
 
-def test_pages_follow_each_other_by_their_cursors(opened: Opened) -> None:
-    stores = _filled(opened)
+def test_pages_follow_each_other_by_their_cursors(open_stores: OpenStores) -> None:
+    stores = _fill(open_stores)
     query = Ticket.of("b").query().where(Ticket.state == State.done).descending()
     found, cursor, pages = list[int](), None, 0
     while True:
@@ -73,8 +64,8 @@ def test_pages_follow_each_other_by_their_cursors(opened: Opened) -> None:
     assert [ticket.number for ticket in stores.each(query.page(4))] == found
 
 
-def test_a_sparse_index_holds_the_items_that_its_condition_lets_in(opened: Opened) -> None:
-    stores = _filled(opened)
+def test_sparse_index_holds_only_matching_items(open_stores: OpenStores) -> None:
+    stores = _fill(open_stores)
     unfinished = Ticket.unfinished("b")
 
     assert _numbers(stores, unfinished.at(State.open)) == list(range(0, 30, 3))
@@ -86,8 +77,8 @@ def test_a_sparse_index_holds_the_items_that_its_condition_lets_in(opened: Opene
 
 @pytest.mark.proves("SM-31")
 @pytest.mark.proves("SM-X18")
-def test_an_index_of_keys_alone_is_read_by_a_selection(opened: Opened) -> None:
-    stores = _filled(opened)
+def test_an_index_of_keys_alone_is_read_by_a_selection(open_stores: OpenStores) -> None:
+    stores = _fill(open_stores)
     today = Ticket.of_day(day(FAR_AHEAD))
 
     rows = stores.run(today.query().select(Ticket.created))
@@ -102,16 +93,16 @@ def test_an_index_of_keys_alone_is_read_by_a_selection(opened: Opened) -> None:
     assert stores.run(today.since(FAR_AHEAD + timedelta(hours=5)).count()).count == 2
 
 
-def test_a_count_reads_no_items_and_goes_to_the_end(opened: Opened) -> None:
-    stores = _filled(opened)
+def test_count_covers_all_pages_without_reading_items(open_stores: OpenStores) -> None:
+    stores = _fill(open_stores)
     count = stores.run(Ticket.of("b").query().where(Ticket.state == State.open).page(4).count())
 
     assert (count.count, count.examined) == (10, 30)
 
 
 @pytest.mark.proves("SM-X12")
-def test_a_partition_of_more_than_a_megabyte_is_read_whole(opened: Opened) -> None:
-    stores = opened(desk)
+def test_a_partition_of_more_than_a_megabyte_is_read_whole(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(batch_put(Ticket.put(Ticket(board="b", number=n, notes=["x" * 50_000])) for n in range(40)))
 
     first = stores.run(Ticket.of("b").query())
@@ -122,19 +113,19 @@ def test_a_partition_of_more_than_a_megabyte_is_read_whole(opened: Opened) -> No
     assert len(page) == 40
 
 
-def test_a_batch_answers_in_the_order_of_its_questions(opened: Opened) -> None:
-    stores = opened(counters)
+def test_batch_answers_in_request_order(open_stores: OpenStores) -> None:
+    stores = open_stores(counters)
     stores.run(batch_put(Counter.put(Counter(name="c", at=n, value=n)) for n in range(0, 240, 2)))
-    asked = [*range(239, -1, -1), 4, 4, 5]
+    numbers = [*range(239, -1, -1), 4, 4, 5]
 
-    found = stores.run(batch_get(Counter.of("c").get(n) for n in asked))
+    found = stores.run(batch_get(Counter.of("c").get(n) for n in numbers))
 
-    assert [counter and counter.value for counter in found] == [n if n % 2 == 0 else None for n in asked]
+    assert [counter and counter.value for counter in found] == [n if n % 2 == 0 else None for n in numbers]
 
 
 @pytest.mark.proves("SM-X17")
-def test_parallel_queries_answer_in_their_order(opened: Opened) -> None:
-    stores = _filled(opened)
+def test_parallel_queries_answer_in_request_order(open_stores: OpenStores) -> None:
+    stores = _fill(open_stores)
     pages = stores.run(
         parallel_query([Ticket.of("b").between(1, 2), Ticket.of("none").query(), Ticket.of("b2").query()])
     )
@@ -142,8 +133,8 @@ def test_parallel_queries_answer_in_their_order(opened: Opened) -> None:
     assert [[ticket.number for ticket in page] for page in pages] == [[1, 2], [], [99]]
 
 
-def test_a_scan_finds_the_entity_in_a_shared_table(opened: Opened) -> None:
-    stores = _filled(opened)
+def test_a_scan_finds_the_entity_in_a_shared_table(open_stores: OpenStores) -> None:
+    stores = _fill(open_stores)
 
     assert len(stores.all(Ticket.scan(reason="a test").page(7))) == 31
     assert [board.title for board in stores.all(Board.scan(reason="a test"))] == ["x"]
@@ -153,16 +144,16 @@ def test_a_scan_finds_the_entity_in_a_shared_table(opened: Opened) -> None:
     assert sum(parts) == 31
 
 
-def test_an_index_on_a_number_keeps_its_order(opened: Opened) -> None:
-    stores = opened(counters)
+def test_an_index_on_a_number_keeps_its_order(open_stores: OpenStores) -> None:
+    stores = open_stores(counters)
     stores.run(batch_put(Counter.put(Counter(name="c", at=at)) for at in (-5, 0, 3, 10, 200)))
 
     assert [counter.at for counter in stores.run(Counter.of("c").between(-5, 10))] == [-5, 0, 3, 10]
     assert [counter.at for counter in stores.run(Counter.of("c").before(3).descending())] == [0, -5]
 
 
-def test_conditions_on_every_kind_of_value_hold(opened: Opened) -> None:
-    stores = opened(desk)
+def test_conditions_on_every_kind_of_value_hold(open_stores: OpenStores) -> None:
+    stores = open_stores(desk)
     stores.run(
         Ticket.put(
             Ticket(

@@ -1,4 +1,4 @@
-"""A server on this machine that fails as it is told."""
+"""A server on this machine that gives one fixed answer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 
 
 @contextmanager
-def answering(status: int, body: str, heard: list[dict[str, str]] | None = None) -> Iterator[str]:
-    """A server that gives one answer to everything, and writes down the headers it heard."""
+def run_fixed_answer_server(
+    status: int, body: str, received_headers: list[dict[str, str]] | None = None
+) -> Iterator[str]:
+    """Run a server that gives one answer to every request, and records the headers it received."""
 
     class Answer(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def answer(self) -> None:
-            if heard is not None:
-                heard.append({name.lower(): value for name, value in self.headers.items()})
+            if received_headers is not None:
+                received_headers.append({name.lower(): value for name, value in self.headers.items()})
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body.encode())))

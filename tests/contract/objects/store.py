@@ -1,4 +1,6 @@
-"""An objects store under test: its engine, a clock that can be moved where it is ours, and a way to damage an object."""
+"""An objects store under test: its engine, a clock that can be moved where it is ours, and a way to damage an
+object.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,20 @@ from holdfast.stores.objects.port import Objects
 
 R = TypeVar("R")
 
-BEGAN = 1_763_200_000.0
+START = 1_763_200_000.0
 
 
 @dataclass
-class Hands:
-    """A clock in the test's hands."""
+class FakeClock:
+    """A clock that a test sets by hand."""
 
-    moment: float = BEGAN
+    moment: float = START
 
     def now(self) -> float:
         return self.moment
 
 
-# Of the whole process, as are the buckets of moto: the fixture may be made more than once.
+# Unique in the process, like the buckets of moto: the fixture may be created more than once.
 _NUMBERS = count()
 
 
@@ -40,8 +42,8 @@ class Store:
     def run(self, operation: Operation[R]) -> R:
         return asyncio.run(self._run(operation))
 
-    def bucket(self, **definition: object) -> str:
-        """A bucket of its own."""
+    def create_bucket(self, **definition: object) -> str:
+        """Create a bucket and return its name."""
         name = f"contract-{next(_NUMBERS)}"
         self.run(CreateBucket(BucketDefinition(name=name, **definition)))  # type: ignore[arg-type]
         return name

@@ -1,4 +1,4 @@
-"""Buckets: made, changed, described."""
+"""Buckets: created, changed, described."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_a_bucket_is_described_as_it_was_made(store: Store, definition: BucketDe
     assert store.run(DescribeBucket(definition.name)) == definition
 
 
-def test_a_bucket_that_is_there_gets_what_is_new_and_keeps_its_objects(store: Store) -> None:
-    bucket = store.bucket(lifecycle=(LifecycleRule(prefix="a/", days=1),))
+def test_updates_an_existing_bucket_and_keeps_its_objects(store: Store) -> None:
+    bucket = store.create_bucket(lifecycle=(LifecycleRule(prefix="a/", days=1),))
     store.run(PutObject(bucket, "a", b"kept"))
     changed = BucketDefinition(name=bucket, encryption="kms", holds=True)
     store.run(CreateBucket(changed))
@@ -53,21 +53,21 @@ def test_a_bucket_that_is_there_gets_what_is_new_and_keeps_its_objects(store: St
     store.run(SetLegalHold(bucket, "b", True))
 
 
-def test_legal_holds_cannot_be_taken_from_a_bucket(store: Store) -> None:
-    bucket = store.bucket(holds=True)
+def test_legal_holds_cannot_be_disabled(store: Store) -> None:
+    bucket = store.create_bucket(holds=True)
     with pytest.raises(AlreadyExists, match="legal holds"):
         store.run(CreateBucket(BucketDefinition(name=bucket)))
     assert store.run(DescribeBucket(bucket)).holds
 
 
-def test_a_sweep_leaves_what_is_young(store: Store) -> None:
-    bucket = store.bucket(lifecycle=(LifecycleRule(prefix="", days=1),))
+def test_sweep_keeps_young_objects(store: Store) -> None:
+    bucket = store.create_bucket(lifecycle=(LifecycleRule(prefix="", days=1),))
     store.run(PutObject(bucket, "a", b"young"))
     assert store.run(SweepBucket(bucket)) == 0
     assert store.run(GetObject(bucket, "a")).body == b"young"
 
 
-def test_a_bucket_that_was_not_made_is_neither_described_nor_swept(store: Store) -> None:
+def test_missing_bucket_is_neither_described_nor_swept(store: Store) -> None:
     for operation in (DescribeBucket("never-made"), SweepBucket("never-made")):
         with pytest.raises(NotFound):
             store.run(operation)
@@ -80,6 +80,6 @@ def test_a_bucket_that_was_not_made_is_neither_described_nor_swept(store: Store)
         (LifecycleRule(prefix="a", days=1), LifecycleRule(prefix="a", days=2)),
     ],
 )
-def test_a_lifecycle_that_cannot_be_meant_is_refused(store: Store, rules: tuple[LifecycleRule, ...]) -> None:
+def test_rejects_an_invalid_lifecycle(store: Store, rules: tuple[LifecycleRule, ...]) -> None:
     with pytest.raises(InvalidRequest, match="lifecycle"):
         store.run(CreateBucket(BucketDefinition(name="refused", lifecycle=rules)))

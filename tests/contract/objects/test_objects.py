@@ -32,8 +32,8 @@ from .store import Store
 BODY = b'{"text": "where is my order?"}'
 
 
-def test_what_was_put_is_read_with_its_content_type_and_metadata(store: Store) -> None:
-    bucket = store.bucket()
+def test_reads_back_body_content_type_and_metadata(store: Store) -> None:
+    bucket = store.create_bucket()
     put = store.run(
         PutObject(bucket, "a/b.json", BODY, content_type="application/json", metadata={"event-id": "e 1"})
     )
@@ -46,15 +46,15 @@ def test_what_was_put_is_read_with_its_content_type_and_metadata(store: Store) -
     assert not found.info.held
 
 
-def test_a_head_tells_what_a_read_tells(store: Store) -> None:
-    bucket = store.bucket()
+def test_head_returns_the_same_attributes_as_a_read(store: Store) -> None:
+    bucket = store.create_bucket()
     store.run(PutObject(bucket, "a", BODY, content_type="text/plain", metadata={"k": "v"}))
     info: ObjectInfo = store.run(HeadObject(bucket, "a"))
     assert info == store.run(GetObject(bucket, "a")).info
 
 
-def test_an_object_that_is_there_is_adopted_with_its_own_bytes(store: Store) -> None:
-    bucket = store.bucket()
+def test_adopts_an_existing_object_with_its_bytes(store: Store) -> None:
+    bucket = store.create_bucket()
     first = store.run(AdoptObject(PutObject(bucket, "a", b"first", metadata={"k": "1"})))
     second = store.run(AdoptObject(PutObject(bucket, "a", b"second", metadata={"k": "2"})))
     assert (first.body, first.is_adopted) == (b"first", False)
@@ -62,8 +62,8 @@ def test_an_object_that_is_there_is_adopted_with_its_own_bytes(store: Store) -> 
     assert (second.info.metadata, second.info.sha256) == ({"k": "1"}, first.info.sha256)
 
 
-def test_of_many_that_adopt_at_once_all_get_the_bytes_of_one(store: Store) -> None:
-    bucket = store.bucket()
+def test_concurrent_adopters_all_get_the_same_bytes(store: Store) -> None:
+    bucket = store.create_bucket()
     with ThreadPoolExecutor(6) as pool:
         wanted = [AdoptObject(PutObject(bucket, "a", f"{n}".encode())) for n in range(6)]
         found = list(pool.map(store.run, wanted))
@@ -71,27 +71,27 @@ def test_of_many_that_adopt_at_once_all_get_the_bytes_of_one(store: Store) -> No
     assert [each.is_adopted for each in found].count(False) == 1
 
 
-def test_what_no_engine_can_put_cannot_be_adopted_either(store: Store) -> None:
-    with pytest.raises(InvalidRequest, match="no key"):
-        store.run(AdoptObject(PutObject(store.bucket(), "a//b", b"x")))
+def test_rejects_adopting_an_invalid_object(store: Store) -> None:
+    with pytest.raises(InvalidRequest, match="Invalid key"):
+        store.run(AdoptObject(PutObject(store.create_bucket(), "a//b", b"x")))
 
 
-def test_an_empty_object_is_one(store: Store) -> None:
-    bucket = store.bucket()
+def test_stores_an_empty_object(store: Store) -> None:
+    bucket = store.create_bucket()
     store.run(PutObject(bucket, "empty", b""))
     assert store.run(GetObject(bucket, "empty")).body == b""
     assert store.run(HeadObject(bucket, "empty")).bytes == 0
 
 
 def test_a_megabyte_comes_back_whole(store: Store) -> None:
-    bucket = store.bucket()
+    bucket = store.create_bucket()
     body = bytes(range(256)) * 4096 * 6
     store.run(PutObject(bucket, "large", body, create_only=True))
     assert store.run(GetObject(bucket, "large")).body == body
 
 
-def test_what_is_not_there_is_not_found(store: Store) -> None:
-    bucket = store.bucket()
+def test_missing_resource_is_not_found(store: Store) -> None:
+    bucket = store.create_bucket()
     for operation in (
         GetObject(bucket, "none"),
         HeadObject(bucket, "none"),
@@ -112,7 +112,7 @@ def test_what_is_not_there_is_not_found(store: Store) -> None:
     ],
     ids=lambda operation: type(operation).__name__,
 )
-def test_nothing_is_done_in_a_bucket_that_was_not_made(store: Store, operation: PutObject) -> None:
+def test_operations_on_a_missing_bucket_fail(store: Store, operation: PutObject) -> None:
     with pytest.raises(NotFound):
         store.run(operation)
 
@@ -120,16 +120,16 @@ def test_nothing_is_done_in_a_bucket_that_was_not_made(store: Store, operation: 
 # --- creating and overwriting -------------------------------------------------------------------------------
 
 
-def test_a_create_only_put_refuses_a_key_that_exists_and_leaves_what_is_there(store: Store) -> None:
-    bucket = store.bucket()
+def test_create_only_put_keeps_an_existing_object(store: Store) -> None:
+    bucket = store.create_bucket()
     store.run(PutObject(bucket, "a", b"first", create_only=True))
     with pytest.raises(AlreadyExists, match="a in contract"):
         store.run(PutObject(bucket, "a", b"second", create_only=True))
     assert store.run(GetObject(bucket, "a")).body == b"first"
 
 
-def test_of_several_create_only_puts_at_once_one_is_let_through(store: Store) -> None:
-    bucket = store.bucket()
+def test_one_of_several_concurrent_creates_succeeds(store: Store) -> None:
+    bucket = store.create_bucket()
 
     def create(number: int) -> int | None:
         try:
@@ -138,7 +138,7 @@ def test_of_several_create_only_puts_at_once_one_is_let_through(store: Store) ->
             return None
         return number
 
-    # moto looks and writes in two steps: of two requests at once it may let both through.
+    # moto checks and writes in two steps: it may accept both of two concurrent requests.
     with ThreadPoolExecutor(1 if store.name == "moto" else 8) as threads:
         winners = [number for number in threads.map(create, range(8)) if number is not None]
     assert len(winners) == 1
@@ -146,7 +146,7 @@ def test_of_several_create_only_puts_at_once_one_is_let_through(store: Store) ->
 
 
 def test_an_overwrite_replaces_body_and_attributes(store: Store) -> None:
-    bucket = store.bucket()
+    bucket = store.create_bucket()
     store.run(PutObject(bucket, "a", b"first", metadata={"k": "v"}))
     store.run(PutObject(bucket, "a", b"second", content_type="text/plain"))
     found = store.run(GetObject(bucket, "a"))
@@ -154,7 +154,7 @@ def test_an_overwrite_replaces_body_and_attributes(store: Store) -> None:
 
 
 def test_a_deleted_object_is_gone_and_may_be_created_again(store: Store) -> None:
-    bucket = store.bucket()
+    bucket = store.create_bucket()
     store.run(PutObject(bucket, "a", b"first", create_only=True))
     store.run(DeleteObject(bucket, "a"))
     with pytest.raises(NotFound):
@@ -164,8 +164,8 @@ def test_a_deleted_object_is_gone_and_may_be_created_again(store: Store) -> None
     assert store.run(GetObject(bucket, "a")).body == b"again"
 
 
-def test_a_damaged_object_is_not_given_out(store: Store) -> None:
-    bucket = store.bucket()
+def test_damaged_object_is_not_returned(store: Store) -> None:
+    bucket = store.create_bucket()
     store.run(PutObject(bucket, "a", BODY))
     store.damage(bucket, "a")
     with pytest.raises(ObjectDamaged, match="a in contract") as raised:
@@ -196,8 +196,8 @@ KEYS = [
 ]
 
 
-def test_keys_of_every_kind_are_told_apart(store: Store) -> None:
-    bucket = store.bucket()
+def test_distinguishes_keys_of_every_kind(store: Store) -> None:
+    bucket = store.create_bucket()
     for key in KEYS:
         store.run(PutObject(bucket, key, key.encode(), create_only=True))
     for key in KEYS:
@@ -209,8 +209,8 @@ def test_keys_of_every_kind_are_told_apart(store: Store) -> None:
 @pytest.mark.parametrize(
     "key", ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a/.", "a\nb", "a\0b", "k" * 1025, "\ud800"]
 )
-def test_a_key_that_could_lead_elsewhere_is_refused(store: Store, key: str) -> None:
-    bucket = store.bucket()
+def test_rejects_a_key_that_escapes_its_bucket(store: Store, key: str) -> None:
+    bucket = store.create_bucket()
     for operation in (PutObject(bucket, key, BODY), GetObject(bucket, key), DeleteObject(bucket, key)):
         with pytest.raises(InvalidRequest):
             store.run(operation)
@@ -228,13 +228,13 @@ def test_a_key_that_could_lead_elsewhere_is_refused(store: Store, key: str) -> N
         {"k": "v" * 3000},
     ],
 )
-def test_metadata_that_no_header_can_carry_is_refused(store: Store, metadata: dict[str, str]) -> None:
-    bucket = store.bucket()
+def test_rejects_metadata_that_headers_cannot_carry(store: Store, metadata: dict[str, str]) -> None:
+    bucket = store.create_bucket()
     with pytest.raises(InvalidRequest, match="[Mm]etadata"):
         store.run(PutObject(bucket, "a", BODY, metadata=metadata))
 
 
-def test_a_bucket_with_a_name_that_could_lead_elsewhere_is_refused(store: Store) -> None:
+def test_rejects_a_bucket_name_that_escapes_the_folder(store: Store) -> None:
     for name in ("..", "a/b", "Upper", "ab", "", "under_score"):
         with pytest.raises(InvalidRequest, match="bucket"):
             store.run(GetObject(name, "a"))
@@ -243,8 +243,8 @@ def test_a_bucket_with_a_name_that_could_lead_elsewhere_is_refused(store: Store)
 # --- pages --------------------------------------------------------------------------------------------------
 
 
-def test_a_listing_gives_the_keys_of_a_beginning_in_order_page_by_page(store: Store) -> None:
-    bucket = store.bucket()
+def test_lists_keys_with_a_prefix_in_order_and_pages(store: Store) -> None:
+    bucket = store.create_bucket()
     for key in ("a/3", "a/1", "a/2", "ab", "b/1", "a/22"):
         store.run(PutObject(bucket, key, key.encode()))
     first = store.run(ListObjects(bucket, "a/", count=3))
@@ -262,7 +262,7 @@ def test_a_listing_gives_the_keys_of_a_beginning_in_order_page_by_page(store: St
 
 
 def test_a_page_that_ends_with_the_last_object_has_no_cursor(store: Store) -> None:
-    bucket = store.bucket()
+    bucket = store.create_bucket()
     for key in ("a", "b"):
         store.run(PutObject(bucket, key, b"1234"))
     page = store.run(ListObjects(bucket, count=2))
@@ -272,11 +272,11 @@ def test_a_page_that_ends_with_the_last_object_has_no_cursor(store: Store) -> No
 
 
 def test_nothing_to_list_is_an_empty_page(store: Store) -> None:
-    assert store.run(ListObjects(store.bucket(), "none/")).objects == ()
+    assert store.run(ListObjects(store.create_bucket(), "none/")).objects == ()
 
 
-def test_a_page_of_none_or_too_many_is_refused(store: Store) -> None:
-    bucket = store.bucket()
+def test_rejects_an_invalid_page_size(store: Store) -> None:
+    bucket = store.create_bucket()
     for count in (0, 1001):
         with pytest.raises(InvalidRequest, match="1 to 1000"):
             store.run(ListObjects(bucket, count=count))
@@ -286,7 +286,7 @@ def test_a_page_of_none_or_too_many_is_refused(store: Store) -> None:
 
 
 def test_a_held_object_is_neither_deleted_nor_overwritten_until_the_hold_is_lifted(store: Store) -> None:
-    bucket = store.bucket(holds=True)
+    bucket = store.create_bucket(holds=True)
     store.run(PutObject(bucket, "a", b"evidence", metadata={"k": "v"}))
     store.run(SetLegalHold(bucket, "a", True))
     assert store.run(HeadObject(bucket, "a")).held
@@ -303,8 +303,8 @@ def test_a_held_object_is_neither_deleted_nor_overwritten_until_the_hold_is_lift
         store.run(HeadObject(bucket, "a"))
 
 
-def test_a_deleted_object_of_a_bucket_with_holds_does_not_show_what_it_was_before(store: Store) -> None:
-    bucket = store.bucket(holds=True)
+def test_deleted_object_does_not_reveal_an_older_version(store: Store) -> None:
+    bucket = store.create_bucket(holds=True)
     store.run(PutObject(bucket, "a", b"first"))
     store.run(PutObject(bucket, "a", b"second"))
     store.run(DeleteObject(bucket, "a"))
@@ -313,19 +313,19 @@ def test_a_deleted_object_of_a_bucket_with_holds_does_not_show_what_it_was_befor
     assert store.run(ListObjects(bucket)).objects == ()
 
 
-def test_a_hold_needs_a_bucket_that_has_them(store: Store) -> None:
-    bucket = store.bucket()
+def test_legal_hold_needs_a_bucket_with_holds(store: Store) -> None:
+    bucket = store.create_bucket()
     store.run(PutObject(bucket, "a", b"x"))
     with pytest.raises(InvalidRequest):
         store.run(SetLegalHold(bucket, "a", True))
 
 
-def test_what_is_not_there_cannot_be_held(store: Store) -> None:
+def test_missing_object_cannot_be_held(store: Store) -> None:
     with pytest.raises(NotFound):
-        store.run(SetLegalHold(store.bucket(holds=True), "none", True))
+        store.run(SetLegalHold(store.create_bucket(holds=True), "none", True))
 
 
-def test_a_closed_store_says_so() -> None:
+def test_closed_store_refuses_operations() -> None:
     objects = open_memory_objects()
     objects.close()
     with pytest.raises(StoreClosed):

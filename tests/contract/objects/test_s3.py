@@ -1,4 +1,6 @@
-"""What only S3 has: headers of encryption, hashes by others, failures on the way. At moto's server and at one that fails."""
+"""Behaviour specific to S3: encryption headers, foreign objects, and failures. At moto's server and a failing
+one.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from holdfast.operations.objects import (
 from holdfast.stores.objects.s3 import S3Objects, Timeouts, open_s3
 from tests.contract.moto import moto_endpoint
 
-from .endpoint import answering
+from .endpoint import run_fixed_answer_server
 
 OPERATIONS: list[Operation[Any]] = [
     PutObject("bucket", "a", b"x"),
@@ -76,7 +78,7 @@ def test_a_put_asks_for_the_encryption_of_its_bucket(
     s3: S3Objects, bucket: Bucket, wanted: tuple[str, str | None]
 ) -> None:
     run(s3, CreateBucket(bucket.definition("")))
-    # Without the bucket's own default, what is seen can only come from the put.
+    # Without the bucket's own default, the encryption can only come from the put.
     s3._client.delete_bucket_encryption(Bucket=bucket.name)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
     run(s3, shelf.put(b"x", id="a").build_request(""))
@@ -86,7 +88,7 @@ def test_a_put_asks_for_the_encryption_of_its_bucket(
 
 @pytest.mark.proves("PG-32")
 @pytest.mark.proves("PG-35")
-def test_a_bucket_of_kms_uses_its_key_by_a_bucket_key_and_shows_nothing_in_public(s3: S3Objects) -> None:
+def test_kms_bucket_uses_a_bucket_key_and_blocks_public_access(s3: S3Objects) -> None:
     bucket = Bucket("phi", encryption="kms", kms_key="alias/phi-{environment}", versions=True)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
     run(s3, CreateBucket(bucket.definition("dev")))
@@ -101,7 +103,7 @@ def test_a_bucket_of_kms_uses_its_key_by_a_bucket_key_and_shows_nothing_in_publi
     assert [rule["NoncurrentVersionExpiration"] for rule in rules] == [{"NoncurrentDays": 30}]
 
 
-def test_what_somebody_decided_about_public_access_stays(s3: S3Objects) -> None:
+def test_keeps_an_existing_public_access_setting(s3: S3Objects) -> None:
     definition = BucketDefinition(name="decided")
     run(s3, CreateBucket(definition))
     decided = {"BlockPublicAcls": True, "IgnorePublicAcls": True} | dict.fromkeys(
@@ -113,23 +115,23 @@ def test_what_somebody_decided_about_public_access_stays(s3: S3Objects) -> None:
 
 
 def test_a_put_carries_a_checksum_for_s3_to_verify() -> None:
-    """Object Lock demands one, too."""
+    """Object Lock also requires a checksum."""
     heard: list[dict[str, str]] = []
-    with answering(403, told("AccessDenied"), heard) as address:
-        refusals(address, PutObject("bucket", "a", b"x", create_only=True))
+    with run_fixed_answer_server(403, error_xml("AccessDenied"), heard) as address:
+        collect_errors(address, PutObject("bucket", "a", b"x", create_only=True))
     assert heard[-1]["x-amz-checksum-sha256"] == b64encode(hashlib.sha256(b"x").digest()).decode()
     assert heard[-1]["if-none-match"] == "*"
 
 
-def test_an_object_without_a_hash_of_ours_is_not_taken_for_what_was_put(s3: S3Objects) -> None:
+def test_rejects_an_object_without_our_hash(s3: S3Objects) -> None:
     run(s3, CreateBucket(BucketDefinition(name="foreign")))
     s3._client.put_object(Bucket="foreign", Key="a", Body=b"theirs", ContentType="text/plain")
-    with pytest.raises(ObjectDamaged, match="it has no hash of ours"):
+    with pytest.raises(ObjectDamaged, match="it has no hash of Holdfast"):
         run(s3, GetObject("foreign", "a"))
     assert run(s3, HeadObject("foreign", "a")).sha256 == ""
 
 
-def test_old_versions_of_a_bucket_with_holds_do_not_stay(s3: S3Objects) -> None:
+def test_old_versions_in_a_bucket_with_holds_expire(s3: S3Objects) -> None:
     definition = BucketDefinition(
         name="versions", lifecycle=(LifecycleRule(prefix="a/", days=3),), holds=True
     )
@@ -190,11 +192,11 @@ def test_a_bucket_in_another_region_is_made_there() -> None:
 # --- failures -----------------------------------------------------------------------------------------------
 
 
-def told(code: str) -> str:
+def error_xml(code: str) -> str:
     return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>told so</Message></Error>"
 
 
-def refusals(address: str, *operations: Operation[Any]) -> list[HoldfastError]:
+def collect_errors(address: str, *operations: Operation[Any]) -> list[HoldfastError]:
     objects = open_s3(f"s3+http://{address}", timeouts=Timeouts(connect_s=2, read_s=2))
     found = []
     for operation in operations:
@@ -204,8 +206,8 @@ def refusals(address: str, *operations: Operation[Any]) -> list[HoldfastError]:
     return found
 
 
-def test_a_server_that_is_not_there_is_unreachable() -> None:
-    for error in refusals("127.0.0.1:1", *OPERATIONS):
+def test_missing_server_is_unreachable() -> None:
+    for error in collect_errors("127.0.0.1:1", *OPERATIONS):
         assert isinstance(error, (StoreUnreachable, OutcomeUnknown)), error
 
 
@@ -220,22 +222,20 @@ def test_a_server_that_is_not_there_is_unreachable() -> None:
     ],
     ids=["403", "404", "500", "503", "400"],
 )
-def test_every_answer_becomes_an_error_of_ours(
-    status: int, code: str, kinds: tuple[type[HoldfastError], ...]
-) -> None:
-    with answering(status, told(code)) as address:
-        for error in refusals(address, *OPERATIONS):
+def test_maps_every_error_answer(status: int, code: str, kinds: tuple[type[HoldfastError], ...]) -> None:
+    with run_fixed_answer_server(status, error_xml(code)) as address:
+        for error in collect_errors(address, *OPERATIONS):
             assert isinstance(error, kinds), error
 
 
 def test_a_put_without_an_answer_may_be_repeated() -> None:
-    with answering(500, told("InternalError")) as address:
-        (error,) = refusals(address, PutObject("bucket", "a", b"x", create_only=True))
+    with run_fixed_answer_server(500, error_xml("InternalError")) as address:
+        (error,) = collect_errors(address, PutObject("bucket", "a", b"x", create_only=True))
     assert isinstance(error, OutcomeUnknown)
     assert error.safe_to_repeat
 
 
-def test_without_a_region_the_settings_are_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_region_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(SettingsError, match="region"):
         open_s3("s3://")

@@ -1,1 +1,1 @@
-"""What every queues engine promises."""
+"""The contract of the queues store, over each of its engines."""

@@ -1,10 +1,10 @@
-"""The engines this suite runs over: each test once on each.
+"""The engines of this suite, each test once on each.
 
     memory   the embedded engine, in memory
     file     the embedded engine, on a file
     moto     the SQS engine, at an independent server over HTTP
 
-One of each per test run; tests make queues of their own. What moto gets wrong stands in `exceptions.py`.
+One of each per test run; tests create their own queues. `moto_failures.py` lists moto's known deviations.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pytest
 from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.queues.sqs import open_sqs
 from holdfast.stores.tables.dynamodb import Backoff
-from tests.contract.moto import expect_faults, moto_endpoint
+from tests.contract.moto import expect_failures, moto_endpoint
 
-from .exceptions import MOTO
+from .moto_failures import MOTO
 from .store import Store
 
 ENGINES = ("memory", "file", "moto")
@@ -35,17 +35,17 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         with open_queues(tmp_path_factory.mktemp("queues") / "queues.db") as queues:
             yield Store("file", queues)
     else:
-        with _moto() as opened:
+        with _open_moto_store() as opened:
             yield opened
 
 
 @contextmanager
-def _moto() -> Iterator[Store]:
+def _open_moto_store() -> Iterator[Store]:
     with moto_endpoint() as address:
-        queues = open_sqs(f"sqs+http://{address}", backoff=Backoff(attempts_max=3))
+        queues = open_sqs(f"sqs+http://{address}", backoff=Backoff(max_attempts=3))
         yield Store("moto", queues)
         queues.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    expect_faults(items, Path(__file__).parent, MOTO)
+    expect_failures(items, Path(__file__).parent, MOTO)

@@ -1,4 +1,4 @@
-"""A queues store under test: an engine, with what the tests of the port need around it."""
+"""A queues store under test: an engine, and shortcuts for the operations of the tests."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from holdfast.operations.queues import (
     CreateQueue,
     DeleteMessages,
     DescribeQueue,
-    Incoming,
+    IncomingMessage,
     Operation,
-    Outgoing,
+    OutgoingMessage,
     QueueDefinition,
     QueueDescription,
     ReceiveMessages,
     SendMessages,
-    Sent,
+    SentMessage,
 )
 from holdfast.stores.queues.port import Queues
 
 R = TypeVar("R")
 _NUMBERS = itertools.count()
 _IDS = itertools.count()
-# Longer than any wait of these tests; a test that is right never waits so long.
+# Longer than any wait of these tests; a passing test never waits so long.
 LONG_S = 15
 
 
@@ -41,7 +41,7 @@ class Store:
         return f"q{os.getpid()}-{next(_NUMBERS)}{'.fifo' if fifo else ''}"
 
     def create(self, *, fifo: bool = False, **parts: Any) -> str:
-        """A queue of its own for a test; its name."""
+        """Create a queue for a test and return its name."""
         definition = QueueDefinition(name=self.name(fifo=fifo), fifo=fifo, **parts)
         self.run(CreateQueue(definition))
         return definition.name
@@ -50,30 +50,30 @@ class Store:
         dead = self.create(fifo=fifo)
         return self.create(fifo=fifo, dead_letters=dead, receives_max=receives_max, **parts), dead
 
-    def send(self, queue: str, *messages: Outgoing) -> tuple[Sent, ...]:
+    def send(self, queue: str, *messages: OutgoingMessage) -> tuple[SentMessage, ...]:
         return self.run(SendMessages(queue, messages))
 
-    def receive(self, queue: str, count: int = 10, **parts: Any) -> tuple[Incoming, ...]:
+    def receive(self, queue: str, count: int = 10, **parts: Any) -> tuple[IncomingMessage, ...]:
         return self.run(ReceiveMessages(queue, count, **parts))
 
-    def awaited(self, queue: str, count: int = 10, **parts: Any) -> tuple[Incoming, ...]:
-        """What comes, as soon as something does."""
+    def receive_waiting(self, queue: str, count: int = 10, **parts: Any) -> tuple[IncomingMessage, ...]:
+        """Receive messages as soon as some arrive."""
         return self.receive(queue, count, wait_s=LONG_S, **parts)
 
-    def delete(self, queue: str, *messages: Incoming) -> None:
+    def delete(self, queue: str, *messages: IncomingMessage) -> None:
         self.run(DeleteMessages(queue, tuple(each.receipt for each in messages)))
 
-    def release(self, queue: str, *messages: Incoming) -> None:
+    def release(self, queue: str, *messages: IncomingMessage) -> None:
         self.hold(queue, 0, *messages)
 
-    def hold(self, queue: str, seconds: float, *messages: Incoming) -> None:
+    def hold(self, queue: str, seconds: float, *messages: IncomingMessage) -> None:
         self.run(ChangeVisibility(queue, tuple(each.receipt for each in messages), seconds))
 
     def describe(self, queue: str) -> QueueDescription:
         return self.run(DescribeQueue(queue))
 
-    def drained(self, queue: str) -> list[str]:
-        """The bodies of all messages, in the order they come; each is deleted."""
+    def drain(self, queue: str) -> list[str]:
+        """Delete all messages and return their bodies in order of arrival."""
         bodies: list[str] = []
         while received := self.receive(queue, 10):
             bodies += [each.body for each in received]
@@ -81,14 +81,14 @@ class Store:
         return bodies
 
 
-def plain(body: str, **parts: Any) -> Outgoing:
-    return Outgoing(body=body, **parts)
+def plain_message(body: str, **parts: Any) -> OutgoingMessage:
+    return OutgoingMessage(body=body, **parts)
 
 
-def grouped(body: str, group: str = "g", **parts: Any) -> Outgoing:
-    """For a FIFO queue; no other message has its deduplication id, unless one is given."""
-    return Outgoing(body=body, group=group, **{"deduplication": f"d{next(_IDS)}", **parts})
+def fifo_message(body: str, group: str = "g", **parts: Any) -> OutgoingMessage:
+    """Return a message for a FIFO queue, with a unique deduplication id unless one is given."""
+    return OutgoingMessage(body=body, group=group, **{"deduplication": f"d{next(_IDS)}", **parts})
 
 
-def bodies(received: tuple[Incoming, ...]) -> list[str]:
+def bodies(received: tuple[IncomingMessage, ...]) -> list[str]:
     return [each.body for each in received]

@@ -1,4 +1,4 @@
-"""What cannot be done goes to the dead letters, and comes back by a redrive."""
+"""Messages that fail too often become dead letters, and a redrive brings them back."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.operations.queues import Browse, Redrive
 
-from .store import Store, bodies, grouped, plain
+from .store import Store, bodies, fifo_message, plain_message
 
 
-def test_a_message_goes_to_the_dead_letters_at_the_receive_that_would_be_one_too_many(store: Store) -> None:
+def test_moves_a_message_to_dead_letters_after_too_many_receives(store: Store) -> None:
     queue, dead = store.create_with_dead(receives_max=2)
-    store.send(queue, plain("m", attributes={"k": "v"}))
+    store.send(queue, plain_message("m", attributes={"k": "v"}))
     for _ in range(2):
         store.release(queue, *store.receive(queue))
     assert store.describe(dead).backlog == 0
@@ -24,9 +24,9 @@ def test_a_message_goes_to_the_dead_letters_at_the_receive_that_would_be_one_too
     assert store.describe(queue).backlog == 0
 
 
-def test_a_dead_letter_keeps_its_id_and_when_it_was_sent(store: Store) -> None:
+def test_dead_letter_keeps_its_id_and_send_time(store: Store) -> None:
     queue, dead = store.create_with_dead()
-    (sent,) = store.send(queue, plain("m"))
+    (sent,) = store.send(queue, plain_message("m"))
     (received,) = store.receive(queue)
     store.release(queue, received)
     store.receive(queue)
@@ -35,18 +35,18 @@ def test_a_dead_letter_keeps_its_id_and_when_it_was_sent(store: Store) -> None:
     assert (died.id, died.sent_at) == (sent.id, received.sent_at)
 
 
-def test_a_dead_letter_tells_where_it_died(store: Store) -> None:
+def test_dead_letter_names_its_source_queue(store: Store) -> None:
     queue, dead = store.create_with_dead()
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     store.release(queue, *store.receive(queue))
     store.receive(queue)
 
     assert [each.died_in for each in store.receive(dead)] == [queue]
 
 
-def test_a_dead_letter_tells_how_often_it_was_received(store: Store) -> None:
+def test_dead_letter_reports_its_receive_count(store: Store) -> None:
     queue, dead = store.create_with_dead(receives_max=2)
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     for _ in range(2):
         store.release(queue, *store.receive(queue))
     store.receive(queue)
@@ -54,31 +54,31 @@ def test_a_dead_letter_tells_how_often_it_was_received(store: Store) -> None:
     assert [each.receives for each in store.receive(dead)] == [3]
 
 
-def test_others_are_received_past_one_that_dies(store: Store) -> None:
+def test_receives_other_messages_past_a_dead_one(store: Store) -> None:
     queue, _ = store.create_with_dead()
-    store.send(queue, plain("dies"))
+    store.send(queue, plain_message("dies"))
     store.release(queue, *store.receive(queue))
-    store.send(queue, plain("lives"))
+    store.send(queue, plain_message("lives"))
 
     assert bodies(store.receive(queue)) == ["lives"]
 
 
 @pytest.mark.proves("RP-40")
-def test_a_group_goes_on_when_its_first_message_has_died(store: Store) -> None:
+def test_group_continues_after_its_first_message_dies(store: Store) -> None:
     queue, dead = store.create_with_dead(fifo=True)
-    store.send(queue, grouped("1"), grouped("2"), grouped("3"))
+    store.send(queue, fifo_message("1"), fifo_message("2"), fifo_message("3"))
     for expected in ("1", "2"):
         (first,) = store.receive(queue, 1)
         assert first.body == expected
         store.release(queue, first)
 
     assert bodies(store.receive(queue, 1)) == ["3"]
-    assert store.drained(dead) == ["1", "2"]
+    assert store.drain(dead) == ["1", "2"]
 
 
-def test_a_dead_letter_keeps_its_group_and_its_id_against_copies(store: Store) -> None:
+def test_dead_letter_keeps_its_group_and_deduplication_id(store: Store) -> None:
     queue, dead = store.create_with_dead(fifo=True)
-    store.send(queue, grouped("m", "conv-1", deduplication="evt:1"))
+    store.send(queue, fifo_message("m", "conv-1", deduplication="evt:1"))
     store.release(queue, *store.receive(queue))
     store.receive(queue)
 
@@ -86,8 +86,8 @@ def test_a_dead_letter_keeps_its_group_and_its_id_against_copies(store: Store) -
     assert (died.group, died.deduplication) == ("conv-1", "evt:1")
 
 
-def _died(store: Store, queue: str, *, fifo: bool, count: int) -> None:
-    message = grouped if fifo else plain
+def _make_dead_letters(store: Store, queue: str, *, fifo: bool, count: int) -> None:
+    message = fifo_message if fifo else plain_message
     store.send(queue, *(message(f"m{number}") for number in range(count)))
     for _ in range(count + 1):
         received = store.receive(queue, 10)
@@ -96,9 +96,9 @@ def _died(store: Store, queue: str, *, fifo: bool, count: int) -> None:
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-def test_a_redrive_brings_all_back_and_counts_anew(store: Store, fifo: bool) -> None:
+def test_redrive_returns_all_messages_and_resets_their_receive_counts(store: Store, fifo: bool) -> None:
     queue, dead = store.create_with_dead(fifo=fifo)
-    _died(store, queue, fifo=fifo, count=5)
+    _make_dead_letters(store, queue, fifo=fifo, count=5)
     assert store.describe(dead).visible == 5
 
     assert store.run(Redrive(dead, queue)) == 5
@@ -107,7 +107,7 @@ def test_a_redrive_brings_all_back_and_counts_anew(store: Store, fifo: bool) -> 
     received = store.receive(queue, 1)
     assert [each.receives for each in received] == [1]
     store.delete(queue, *received)
-    rest = store.drained(queue)
+    rest = store.drain(queue)
     assert sorted([*bodies(received), *rest]) == ["m0", "m1", "m2", "m3", "m4"]
 
 
@@ -115,7 +115,8 @@ def test_a_redrive_keeps_order_group_id_and_attributes(store: Store) -> None:
     queue, dead = store.create_with_dead(fifo=True)
     for number in range(3):
         store.send(
-            queue, grouped(f"{number}", "g", deduplication=f"evt:{number}", attributes={"n": f"{number}"})
+            queue,
+            fifo_message(f"{number}", "g", deduplication=f"evt:{number}", attributes={"n": f"{number}"}),
         )
     for _ in range(4):
         for each in store.receive(queue, 1):
@@ -129,19 +130,19 @@ def test_a_redrive_keeps_order_group_id_and_attributes(store: Store) -> None:
         store.delete(queue, each)
 
 
-def test_a_redrive_moves_as_many_as_are_asked_for_oldest_first(store: Store) -> None:
+def test_redrive_moves_the_requested_number_oldest_first(store: Store) -> None:
     queue, dead = store.create_with_dead(fifo=True)
-    _died(store, queue, fifo=True, count=4)
+    _make_dead_letters(store, queue, fifo=True, count=4)
 
     assert store.run(Redrive(dead, queue, 2)) == 2
 
-    assert store.drained(queue) == ["m0", "m1"]
-    assert store.drained(dead) == ["m2", "m3"]
+    assert store.drain(queue) == ["m0", "m1"]
+    assert store.drain(dead) == ["m2", "m3"]
 
 
-def test_what_was_redriven_dies_again_and_can_be_redriven_again(store: Store) -> None:
+def test_redriven_message_can_die_and_be_redriven_again(store: Store) -> None:
     queue, dead = store.create_with_dead(fifo=True)
-    store.send(queue, grouped("m", deduplication="evt:1"))
+    store.send(queue, fifo_message("m", deduplication="evt:1"))
     for _ in range(3):
         store.release(queue, *store.receive(queue))
         assert store.receive(queue) == ()
@@ -151,15 +152,15 @@ def test_what_was_redriven_dies_again_and_can_be_redriven_again(store: Store) ->
     assert (received.body, received.deduplication) == ("m", "evt:1")
 
 
-def test_a_redrive_of_nothing_moves_nothing(store: Store) -> None:
+def test_redrive_of_an_empty_queue_moves_nothing(store: Store) -> None:
     queue, dead = store.create_with_dead()
 
     assert store.run(Redrive(dead, queue)) == 0
 
 
-def test_a_redrive_to_nowhere_moves_nothing(store: Store) -> None:
+def test_redrive_without_a_target_moves_nothing(store: Store) -> None:
     queue, dead = store.create_with_dead()
-    _died(store, queue, fifo=False, count=1)
+    _make_dead_letters(store, queue, fifo=False, count=1)
 
     with pytest.raises(NotFound):
         store.run(Redrive(dead, store.name()))
@@ -167,6 +168,6 @@ def test_a_redrive_to_nowhere_moves_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("target", ["same", "other.fifo"])
-def test_a_redrive_that_makes_no_sense_is_refused(store: Store, target: str) -> None:
+def test_rejects_an_invalid_redrive(store: Store, target: str) -> None:
     with pytest.raises(InvalidRequest):
         store.run(Redrive("same", target))

@@ -1,4 +1,4 @@
-"""Queues are made, changed, listed, described, emptied and removed."""
+"""Queues: created, changed, listed, described, purged and deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.operations.queues import (
     UpdateQueue,
 )
 
-from .store import Store, grouped, plain
+from .store import Store, fifo_message, plain_message
 
 
 def test_a_queue_is_described_as_it_was_defined(store: Store) -> None:
@@ -44,23 +44,23 @@ def test_a_queue_is_described_as_it_was_defined(store: Store) -> None:
     assert store.describe(definition.name).backlog == 0
 
 
-def test_a_queue_made_again_with_the_same_definition_is_left_alone(store: Store) -> None:
+def test_recreating_a_queue_with_the_same_definition_changes_nothing(store: Store) -> None:
     queue = store.create(visibility_s=45)
-    store.send(queue, plain("kept"))
+    store.send(queue, plain_message("kept"))
 
     store.run(CreateQueue(QueueDefinition(name=queue, visibility_s=45)))
 
     assert store.describe(queue).visible == 1
 
 
-def test_how_often_it_may_be_received_means_nothing_without_dead_letters(store: Store) -> None:
+def test_receive_limit_is_ignored_without_dead_letters(store: Store) -> None:
     queue = store.create(receives_max=1)
 
     store.run(CreateQueue(QueueDefinition(name=queue, receives_max=9)))
 
 
 @pytest.mark.parametrize("part", ["visibility_s", "delay_s", "retention_s"])
-def test_a_queue_made_again_with_another_definition_is_refused(store: Store, part: str) -> None:
+def test_rejects_recreating_a_queue_with_another_definition(store: Store, part: str) -> None:
     queue = store.create()
 
     with pytest.raises(AlreadyExists):
@@ -69,7 +69,7 @@ def test_a_queue_made_again_with_another_definition_is_refused(store: Store, par
     assert store.describe(queue).definition == QueueDefinition(name=queue)
 
 
-def test_a_queue_made_again_without_its_dead_letters_is_refused(store: Store) -> None:
+def test_rejects_recreating_a_queue_without_its_dead_letters(store: Store) -> None:
     queue, _ = store.create_with_dead()
 
     with pytest.raises(AlreadyExists):
@@ -78,24 +78,24 @@ def test_a_queue_made_again_without_its_dead_letters_is_refused(store: Store) ->
 
 def test_a_definition_can_be_changed_and_the_messages_stay(store: Store) -> None:
     queue, dead = store.create_with_dead()
-    store.send(queue, plain("kept"))
+    store.send(queue, plain_message("kept"))
     changed = QueueDefinition(name=queue, visibility_s=77, retention_s=7200)
     store.run(UpdateQueue(changed))
 
     assert store.describe(queue).definition == changed
-    assert store.drained(queue) == ["kept"]
+    assert store.drain(queue) == ["kept"]
 
     with_dead = replace(changed, dead_letters=dead, receives_max=4)
     store.run(UpdateQueue(with_dead))
     assert store.describe(queue).definition == with_dead
 
 
-def test_a_dead_letter_queue_must_be_there(store: Store) -> None:
+def test_requires_an_existing_dead_letter_queue(store: Store) -> None:
     with pytest.raises(NotFound):
         store.create(dead_letters=store.name())
 
 
-def test_queues_are_listed_by_the_beginning_of_their_names(store: Store) -> None:
+def test_lists_queues_by_name_prefix(store: Store) -> None:
     first = store.name()
     for ending in ("b", "a", "c"):
         store.run(CreateQueue(QueueDefinition(name=f"{first}_{ending}")))
@@ -107,7 +107,7 @@ def test_queues_are_listed_by_the_beginning_of_their_names(store: Store) -> None
 
 def test_a_deleted_queue_is_gone_with_its_messages(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("gone"))
+    store.send(queue, plain_message("gone"))
     store.run(DeleteQueue(queue))
 
     with pytest.raises(NotFound):
@@ -119,7 +119,7 @@ def test_a_deleted_queue_is_gone_with_its_messages(store: Store) -> None:
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
 def test_a_purged_queue_is_empty_and_takes_messages(store: Store, fifo: bool) -> None:
     queue = store.create(fifo=fifo)
-    message = grouped if fifo else plain
+    message = fifo_message if fifo else plain_message
     for _ in range(12):
         store.send(queue, *(message(f"old {number}") for number in range(10)))
     held = store.receive(queue, 1)
@@ -129,7 +129,7 @@ def test_a_purged_queue_is_empty_and_takes_messages(store: Store, fifo: bool) ->
     assert (described.visible, described.in_flight, described.delayed) == (0, 0, 0)
     assert held
     store.send(queue, message("new"))
-    assert store.drained(queue) == ["new"]
+    assert store.drain(queue) == ["new"]
 
 
 NOWHERE = "nowhere-at-all"
@@ -142,7 +142,7 @@ NOWHERE = "nowhere-at-all"
         DeleteQueue(NOWHERE),
         PurgeQueue(NOWHERE),
         DescribeQueue(NOWHERE),
-        SendMessages(NOWHERE, (plain("x"),)),
+        SendMessages(NOWHERE, (plain_message("x"),)),
         ReceiveMessages(NOWHERE),
         DeleteMessages(NOWHERE, ("1-x",)),
         ChangeVisibility(NOWHERE, ("1-x",), 1),
@@ -151,7 +151,7 @@ NOWHERE = "nowhere-at-all"
     ],
     ids=lambda operation: type(operation).__name__,
 )
-def test_a_queue_that_is_not_there_is_not_found(store: Store, operation: Operation[object]) -> None:
+def test_missing_queue_is_not_found(store: Store, operation: Operation[object]) -> None:
     with pytest.raises(NotFound):
         store.run(operation)
 
@@ -180,12 +180,12 @@ def test_a_queue_that_is_not_there_is_not_found(store: Store, operation: Operati
     ],
     ids=str,
 )
-def test_a_definition_that_sqs_would_not_take_is_refused(store: Store, wrong: dict[str, object]) -> None:
+def test_rejects_a_definition_that_sqs_refuses(store: Store, wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest):
         store.run(CreateQueue(QueueDefinition(**{"name": "plainly", **wrong})))  # type: ignore[arg-type]
 
 
-def test_the_longest_names_are_taken(store: Store) -> None:
+def test_accepts_the_longest_names(store: Store) -> None:
     for name, fifo in (("n" * 80, False), ("n" * 75 + ".fifo", True)):
         store.run(CreateQueue(QueueDefinition(name=name, fifo=fifo)))
         assert store.describe(name).definition.name == name

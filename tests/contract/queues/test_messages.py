@@ -1,4 +1,4 @@
-"""Messages of any queue: sent, received by one at a time, held, given back, deleted."""
+"""Messages of any queue: sent, received by one receiver at a time, extended, released, deleted."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,
     DeleteMessages,
-    Outgoing,
+    OutgoingMessage,
     ReceiveMessages,
     SendMessages,
 )
 
-from .store import LONG_S, Store, bodies, grouped, plain
+from .store import LONG_S, Store, bodies, fifo_message, plain_message
 
 
-def test_a_message_comes_as_it_was_sent(store: Store) -> None:
+def test_message_arrives_as_sent(store: Store) -> None:
     queue = store.create()
     body = 'Grüße, {"n": 1}\n\t✓ 😀 <&>'
-    (sent,) = store.send(queue, plain(body, attributes={"correlation": "c-1", "kind.of_it": "ä <b>"}))
+    (sent,) = store.send(queue, plain_message(body, attributes={"correlation": "c-1", "kind.of_it": "ä <b>"}))
 
     (received,) = store.receive(queue)
     assert (received.id, received.body, received.receives) == (sent.id, body, 1)
@@ -29,9 +29,9 @@ def test_a_message_comes_as_it_was_sent(store: Store) -> None:
     assert received.sent_at > 1_700_000_000
 
 
-def test_all_messages_of_a_batch_come_once(store: Store) -> None:
+def test_every_message_of_a_batch_arrives_once(store: Store) -> None:
     queue = store.create()
-    sent = store.send(queue, *(plain(f"m{number}") for number in range(10)))
+    sent = store.send(queue, *(plain_message(f"m{number}") for number in range(10)))
 
     received = store.receive(queue)
     assert sorted(each.id for each in received) == sorted(each.id for each in sent)
@@ -39,75 +39,75 @@ def test_all_messages_of_a_batch_come_once(store: Store) -> None:
     assert store.receive(queue) == ()
 
 
-def test_a_receive_gives_no_more_than_was_asked_for(store: Store) -> None:
+def test_receive_returns_at_most_the_requested_count(store: Store) -> None:
     queue = store.create()
-    store.send(queue, *(plain(f"m{number}") for number in range(5)))
+    store.send(queue, *(plain_message(f"m{number}") for number in range(5)))
 
     assert len(store.receive(queue, 3)) == 3
     assert len(store.receive(queue, 3)) == 2
 
 
-def test_a_received_message_is_seen_by_nobody_until_its_time_is_over(store: Store) -> None:
+def test_received_message_is_invisible_until_its_visibility_timeout(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     (first,) = store.receive(queue, visibility_s=1)
 
     assert store.receive(queue) == ()
-    (again,) = store.awaited(queue)
+    (again,) = store.receive_waiting(queue)
     assert (again.id, again.receives) == (first.id, 2)
     assert again.receipt != first.receipt
 
 
-def test_the_visibility_time_of_the_queue_holds_where_none_is_asked_for(store: Store) -> None:
+def test_visibility_timeout_defaults_to_that_of_the_queue(store: Store) -> None:
     queue = store.create(visibility_s=1)
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     store.receive(queue)
 
-    assert [each.receives for each in store.awaited(queue, visibility_s=60)] == [2]
+    assert [each.receives for each in store.receive_waiting(queue, visibility_s=60)] == [2]
     assert store.receive(queue) == ()
 
 
-def test_a_message_held_for_longer_stays_out_of_sight(store: Store) -> None:
+def test_extended_message_stays_invisible(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("held"), plain("other"))
+    store.send(queue, plain_message("held"), plain_message("other"))
     held, other = sorted(store.receive(queue, visibility_s=1), key=lambda each: each.body)
     store.hold(queue, 60, held)
 
-    # When the other one is back, the first would be too.
-    assert bodies(store.awaited(queue)) == [other.body]
+    # When the other one is visible again, the first would be too.
+    assert bodies(store.receive_waiting(queue)) == [other.body]
     assert store.receive(queue) == ()
     store.delete(queue, held)
 
 
-def test_a_part_of_a_second_is_held_for_at_least_that(store: Store) -> None:
+def test_fractional_visibility_timeout_is_rounded_up(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     (held,) = store.receive(queue)
     store.hold(queue, 0.4, held)
 
-    assert bodies(store.awaited(queue)) == ["m"]
+    assert bodies(store.receive_waiting(queue)) == ["m"]
 
 
-def test_a_message_given_back_is_there_at_once(store: Store) -> None:
+def test_released_message_is_visible_at_once(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     store.release(queue, *store.receive(queue))
 
     assert [each.receives for each in store.receive(queue)] == [2]
 
 
-def test_a_deleted_message_does_not_come_again(store: Store) -> None:
+def test_deleted_message_is_not_received_again(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("a"), plain("b"))
+    store.send(queue, plain_message("a"), plain_message("b"))
     received = store.receive(queue, visibility_s=1)
     store.delete(queue, next(each for each in received if each.body == "a"))
 
-    assert bodies(store.awaited(queue)) == ["b"]
+    assert bodies(store.receive_waiting(queue)) == ["b"]
 
 
-def test_a_message_whose_time_is_over_can_still_be_deleted_while_nobody_else_has_it(store: Store) -> None:
+def test_timed_out_message_can_be_deleted_until_received_again(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     (received,) = store.receive(queue)
     store.release(queue, received)
     store.delete(queue, received)
@@ -115,9 +115,9 @@ def test_a_message_whose_time_is_over_can_still_be_deleted_while_nobody_else_has
     assert store.describe(queue).backlog == 0
 
 
-def test_a_receipt_that_another_receive_has_replaced_is_lost(store: Store) -> None:
+def test_receipt_expires_when_the_message_is_received_again(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     (first,) = store.receive(queue)
     store.release(queue, first)
     (second,) = store.receive(queue)
@@ -130,9 +130,9 @@ def test_a_receipt_that_another_receive_has_replaced_is_lost(store: Store) -> No
     store.delete(queue, second)
 
 
-def test_of_a_batch_with_a_lost_receipt_the_others_are_done(store: Store) -> None:
+def test_lost_receipt_does_not_stop_other_deletes_of_a_batch(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("a"), plain("b"))
+    store.send(queue, plain_message("a"), plain_message("b"))
     a, b = store.receive(queue)
 
     with pytest.raises(ReceiptLost):
@@ -141,9 +141,9 @@ def test_of_a_batch_with_a_lost_receipt_the_others_are_done(store: Store) -> Non
     assert store.describe(queue).backlog == 0
 
 
-def test_of_a_batch_with_a_lost_receipt_the_others_are_held(store: Store) -> None:
+def test_lost_receipt_does_not_stop_other_extensions_of_a_batch(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("a"))
+    store.send(queue, plain_message("a"))
     (a,) = store.receive(queue)
 
     with pytest.raises(ReceiptLost):
@@ -154,7 +154,7 @@ def test_of_a_batch_with_a_lost_receipt_the_others_are_held(store: Store) -> Non
 
 def test_only_a_message_in_flight_can_be_held_longer(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("m"))
+    store.send(queue, plain_message("m"))
     (received,) = store.receive(queue)
     store.release(queue, received)
 
@@ -162,27 +162,29 @@ def test_only_a_message_in_flight_can_be_held_longer(store: Store) -> None:
         store.hold(queue, 60, received)
 
 
-def test_a_delayed_message_comes_after_its_delay(store: Store) -> None:
+def test_delayed_message_arrives_after_its_delay(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("later", delay_s=2), plain("now", delay_s=0))
+    store.send(queue, plain_message("later", delay_s=2), plain_message("now", delay_s=0))
 
     described = store.describe(queue)
     assert (described.visible, described.delayed) == (1, 1)
     assert bodies(store.receive(queue)) == ["now"]
-    assert bodies(store.awaited(queue)) == ["later"]
+    assert bodies(store.receive_waiting(queue)) == ["later"]
 
 
-def test_a_message_may_come_before_the_delay_of_its_queue(store: Store) -> None:
+def test_message_delay_may_be_shorter_than_the_queue_delay(store: Store) -> None:
     queue = store.create(delay_s=2)
-    store.send(queue, plain("delayed"), plain("at once", delay_s=0))
+    store.send(queue, plain_message("delayed"), plain_message("at once", delay_s=0))
 
     assert bodies(store.receive(queue)) == ["at once"]
-    assert bodies(store.awaited(queue)) == ["delayed"]
+    assert bodies(store.receive_waiting(queue)) == ["delayed"]
 
 
-def test_the_backlog_is_told_by_what_can_be_done_with_it(store: Store) -> None:
+def test_describes_the_backlog_by_visibility(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("a"), plain("b"), plain("c"), plain("d", delay_s=600))
+    store.send(
+        queue, plain_message("a"), plain_message("b"), plain_message("c"), plain_message("d", delay_s=600)
+    )
     (held,) = store.receive(queue, 1)
 
     described = store.describe(queue)
@@ -194,7 +196,7 @@ def test_the_backlog_is_told_by_what_can_be_done_with_it(store: Store) -> None:
 
 def test_browsing_shows_messages_and_leaves_them(store: Store) -> None:
     queue = store.create()
-    store.send(queue, plain("a", attributes={"k": "v"}), plain("b"))
+    store.send(queue, plain_message("a", attributes={"k": "v"}), plain_message("b"))
 
     seen = store.run(Browse(queue, 5))
     assert sorted(bodies(seen)) == ["a", "b"]
@@ -207,36 +209,36 @@ def test_browsing_shows_messages_and_leaves_them(store: Store) -> None:
 @pytest.mark.parametrize(
     ("fifo", "message"),
     [
-        (False, Outgoing(body="")),
-        (False, Outgoing(body="a\x00b")),
-        (False, Outgoing(body="\ud800")),
-        (False, Outgoing(body="\ufffe")),
-        (False, Outgoing(body="x" * (1024 * 1024 + 1))),
-        (False, Outgoing(body="x" * (1024 * 1024 - 5), attributes={"a": "b"})),
-        (False, Outgoing(body="x", delay_s=901)),
-        (False, Outgoing(body="x", delay_s=-1)),
-        (False, Outgoing(body="x", group="g")),
-        (False, Outgoing(body="x", deduplication="d")),
-        (False, Outgoing(body="x", attributes={"a b": "c"})),
-        (False, Outgoing(body="x", attributes={"aws.x": "c"})),
-        (False, Outgoing(body="x", attributes={"a": ""})),
-        (False, Outgoing(body="x", attributes={f"a{number}": "v" for number in range(10)})),
-        (True, Outgoing(body="x", deduplication="d")),
-        (True, Outgoing(body="x", group="g")),
-        (True, Outgoing(body="x", group="g", deduplication="d", delay_s=1)),
-        (True, Outgoing(body="x", group="with space", deduplication="d")),
-        (True, Outgoing(body="x", group="g" * 129, deduplication="d")),
-        (True, Outgoing(body="x", group="g", deduplication="d" * 129)),
-        (True, Outgoing(body="x", group="", deduplication="d")),
-        (True, Outgoing(body="x", group="ü", deduplication="d")),
+        (False, OutgoingMessage(body="")),
+        (False, OutgoingMessage(body="a\x00b")),
+        (False, OutgoingMessage(body="\ud800")),
+        (False, OutgoingMessage(body="\ufffe")),
+        (False, OutgoingMessage(body="x" * (1024 * 1024 + 1))),
+        (False, OutgoingMessage(body="x" * (1024 * 1024 - 5), attributes={"a": "b"})),
+        (False, OutgoingMessage(body="x", delay_s=901)),
+        (False, OutgoingMessage(body="x", delay_s=-1)),
+        (False, OutgoingMessage(body="x", group="g")),
+        (False, OutgoingMessage(body="x", deduplication="d")),
+        (False, OutgoingMessage(body="x", attributes={"a b": "c"})),
+        (False, OutgoingMessage(body="x", attributes={"aws.x": "c"})),
+        (False, OutgoingMessage(body="x", attributes={"a": ""})),
+        (False, OutgoingMessage(body="x", attributes={f"a{number}": "v" for number in range(10)})),
+        (True, OutgoingMessage(body="x", deduplication="d")),
+        (True, OutgoingMessage(body="x", group="g")),
+        (True, OutgoingMessage(body="x", group="g", deduplication="d", delay_s=1)),
+        (True, OutgoingMessage(body="x", group="with space", deduplication="d")),
+        (True, OutgoingMessage(body="x", group="g" * 129, deduplication="d")),
+        (True, OutgoingMessage(body="x", group="g", deduplication="d" * 129)),
+        (True, OutgoingMessage(body="x", group="", deduplication="d")),
+        (True, OutgoingMessage(body="x", group="ü", deduplication="d")),
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_a_message_that_sqs_would_not_take_is_refused_with_its_whole_batch(
-    store: Store, fifo: bool, message: Outgoing
+def test_message_that_sqs_refuses_fails_the_whole_batch(
+    store: Store, fifo: bool, message: OutgoingMessage
 ) -> None:
     queue = store.create(fifo=fifo)
-    good = grouped("good") if fifo else plain("good")
+    good = fifo_message("good") if fifo else plain_message("good")
 
     with pytest.raises(InvalidRequest):
         store.send(queue, good, message)
@@ -244,10 +246,10 @@ def test_a_message_that_sqs_would_not_take_is_refused_with_its_whole_batch(
     assert store.describe(queue).backlog == 0
 
 
-def test_the_largest_message_is_taken(store: Store) -> None:
+def test_accepts_the_largest_message(store: Store) -> None:
     queue = store.create()
     body = "x" * (1024 * 1024)
-    store.send(queue, plain(body))
+    store.send(queue, plain_message(body))
 
     assert bodies(store.receive(queue)) == [body]
 
@@ -256,7 +258,7 @@ def test_the_largest_message_is_taken(store: Store) -> None:
     "operation",
     [
         SendMessages("q", ()),
-        SendMessages("q", (plain("x"),) * 11),
+        SendMessages("q", (plain_message("x"),) * 11),
         ReceiveMessages("q", 0),
         ReceiveMessages("q", 11),
         ReceiveMessages("q", wait_s=20.5),
@@ -276,6 +278,6 @@ def test_a_request_out_of_bounds_is_refused(store: Store, operation: SendMessage
         store.run(operation)
 
 
-def test_a_receive_that_waits_ends_with_nothing_where_nothing_comes(store: Store) -> None:
+def test_waiting_receive_ends_empty_without_messages(store: Store) -> None:
     assert store.receive(store.create(), wait_s=0.2) == ()
     assert LONG_S <= 20

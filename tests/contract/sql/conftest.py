@@ -1,4 +1,4 @@
-"""The engines this suite runs over: each test once on each.
+"""The engines of this suite, each test once on each.
 
 embedded   a PostgreSQL of our own, by its folder
 server     a PostgreSQL by its URL: TCP, TLS, a password from a secret
@@ -16,42 +16,42 @@ from tests import postgres
 
 from .secured_server import SecuredServer, start_secured_server
 
-Opened = Callable[..., PostgresSql]
+OpenEngine = Callable[..., PostgresSql]
 
 PASSWORD = "first-password"
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]:
-    secured = start_secured_server(tmp_path_factory.mktemp("secured"), PASSWORD)
+def secured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]:
+    secured_server = start_secured_server(tmp_path_factory.mktemp("secured"), PASSWORD)
     try:
-        yield secured
+        yield secured_server
     finally:
-        secured.stop()
+        secured_server.stop()
 
 
 @pytest.fixture(params=["embedded", "server"])
-def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """Opens engines over one database of the test's own, and closes them."""
+def open_engine(request: pytest.FixtureRequest) -> Iterator[OpenEngine]:
+    """Return a function that opens engines over the test's own database; close them at the end."""
     kind, name = request.param, f"contract_{next(_numbers)}"
     engines: list[PostgresSql] = []
-    secured: SecuredServer | None = None
+    secured_server: SecuredServer | None = None
     if kind == "server":
-        secured = request.getfixturevalue("secured")
-        secured.create_database(name)
+        secured_server = request.getfixturevalue("secured_server")
+        secured_server.create_database(name)
 
     def open_one(*, sizes: PoolSizes | None = None, statement_timeout_ms: int = 15_000) -> PostgresSql:
-        if secured is not None:
+        if secured_server is not None:
             engine = open_postgres(
-                secured.url(name),
+                secured_server.url(name),
                 credentials=lambda: PASSWORD,
                 sizes=sizes,
                 statement_timeout_ms=statement_timeout_ms,
             )
         else:
             engine = open_embedded_postgres(
-                postgres.server().folder,
+                postgres.get_server().folder,
                 database=name,
                 sizes=sizes,
                 statement_timeout_ms=statement_timeout_ms,
@@ -65,5 +65,5 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
 
 
 @pytest.fixture
-def engine(opened: Opened) -> PostgresSql:
-    return opened()
+def engine(open_engine: OpenEngine) -> PostgresSql:
+    return open_engine()

@@ -1,7 +1,7 @@
-"""A PostgreSQL as a service has it: by TCP on this machine, with TLS by a certificate of our own, and a password.
+"""A PostgreSQL like a hosted one: over TCP on this machine, with TLS by our own certificate, and a password.
 
-The PostgreSQL of the wheel knows no TLS. So the encryption is done before it, by a front that speaks the start of its
-protocol (SSLRequest), as a terminating proxy would; the client cannot tell.
+The PostgreSQL of the wheel has no TLS. A proxy in front of it handles the start of the protocol (SSLRequest)
+and the encryption; the client cannot notice the difference.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ USER = "gateway"
 SSL_REQUEST = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
 
 
-class TlsFront:
-    """Takes TLS connections on a port and passes what they say on to another."""
+class TlsProxy:
+    """A proxy that accepts TLS connections on a port and forwards them to another."""
 
     def __init__(self, certificate: Path, key: Path, to_port: int) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -53,19 +53,19 @@ class TlsFront:
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError), client:
             if client.recv(8, socket.MSG_WAITALL) != SSL_REQUEST:
-                return  # In the clear: not here.
+                return  # Unencrypted connections are refused.
             client.sendall(b"S")
             with (
                 self._context.wrap_socket(client, server_side=True) as encrypted,
                 socket.create_connection(("127.0.0.1", self._to_port)) as server,
             ):
-                back = threading.Thread(target=_pass_on, args=(server, encrypted), daemon=True)
+                back = threading.Thread(target=_forward, args=(server, encrypted), daemon=True)
                 back.start()
-                _pass_on(encrypted, server)
+                _forward(encrypted, server)
                 back.join()
 
 
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
+def _forward(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):
         while content := source.recv(65536):
             target.sendall(content)
@@ -76,43 +76,43 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 @dataclass(frozen=True)
 class SecuredServer:
     server: EmbeddedServer
-    front: TlsFront
+    proxy: TlsProxy
     certificate: Path
 
     def url(self, database: str, *, user: str = USER, mode: str = "verify-full") -> str:
         trusted = f"&sslrootcert={quote(str(self.certificate), safe='')}" if mode == "verify-full" else ""
-        return f"postgresql://{user}@127.0.0.1:{self.front.port}/{database}?sslmode={mode}{trusted}"
+        return f"postgresql://{user}@127.0.0.1:{self.proxy.port}/{database}?sslmode={mode}{trusted}"
 
-    def as_owner(self, database: str = "postgres") -> psycopg.Connection[Any]:
+    def connect_as_owner(self, database: str = "postgres") -> psycopg.Connection[Any]:
         running = self.server.ensure_running()
         return psycopg.connect(
             host=running.socket_folder, port=running.port, user="postgres", dbname=database, autocommit=True
         )
 
     def stop(self) -> None:
-        self.front.close()
+        self.proxy.close()
         self.server.release()
 
     def set_password(self, password: str) -> None:
-        with self.as_owner() as connection:
-            # No parameters in a statement of this kind; the tests' passwords are letters.
+        with self.connect_as_owner() as connection:
+            # This kind of statement takes no parameters; the tests' passwords are letters.
             connection.execute(f"ALTER ROLE {USER} PASSWORD '{password}'".encode())
 
     def create_database(self, name: str) -> None:
-        with self.as_owner() as connection:
+        with self.connect_as_owner() as connection:
             connection.execute(f"CREATE DATABASE {name} OWNER {USER} STRATEGY file_copy".encode())
 
 
 def start_secured_server(folder: Path, password: str) -> SecuredServer:
-    """A temporary one; the certificate is kept in the folder. `stop` it at the end."""
+    """Start a temporary server with its certificate in the folder. Call `stop` at the end."""
     port = _free_port()
     server = EmbeddedServer(None, configuration={"listen_addresses": "127.0.0.1", "port": str(port)})
     server.use()
     certificate, key = _write_certificate(folder)
-    secured = SecuredServer(server, TlsFront(certificate, key, port), certificate)
-    with secured.as_owner() as connection:
+    secured_server = SecuredServer(server, TlsProxy(certificate, key, port), certificate)
+    with secured_server.connect_as_owner() as connection:
         connection.execute(f"CREATE ROLE {USER} LOGIN PASSWORD '{password}'".encode())
-    return secured
+    return secured_server
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""A server by its URL: who may log in, what is encrypted, which of writer and reader is asked."""
+"""A server by its URL: authentication, encryption, and the choice between writer and reader."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import pytest
 from holdfast import open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.errors import AccessRefused, SettingsError, StatementTimedOut, StoreBusy, StoreUnreachable
-from holdfast.operations.sql import Answer, Statement
+from holdfast.operations.sql import Statement, StatementResult
 from holdfast.runtime.factory import open_sql_engine
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
 
-from .conftest import PASSWORD, Opened
+from .conftest import PASSWORD, OpenEngine
 from .secured_server import USER, SecuredServer
 from .test_statements import read, write
 
@@ -32,21 +32,21 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def database(secured: SecuredServer) -> Iterator[str]:
+def database(secured_server: SecuredServer) -> Iterator[str]:
     name = f"endpoint_{next(_numbers)}"
-    secured.set_password(PASSWORD)
-    secured.create_database(name)
+    secured_server.set_password(PASSWORD)
+    secured_server.create_database(name)
     yield name
-    secured.set_password(PASSWORD)
+    secured_server.set_password(PASSWORD)
 
 
-def answer(engine: PostgresSql, statement: Statement) -> Answer:
+def answer(engine: PostgresSql, statement: Statement) -> StatementResult:
     return asyncio.run(engine.run(statement))
 
 
 @pytest.mark.proves("PG-56")
-def test_the_password_is_fetched_by_its_secrets_name_and_a_new_one_is_used_once_it_is_rotated(
-    secured: SecuredServer, database: str, tmp_path: Path
+def test_reads_the_password_from_its_secret_and_follows_rotation(
+    secured_server: SecuredServer, database: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "secrets.toml"
 
@@ -56,7 +56,7 @@ def test_the_password_is_fetched_by_its_secrets_name_and_a_new_one_is_used_once_
 
     keep(PASSWORD)
     settings = Settings(
-        sql=secured.url(database),
+        sql=secured_server.url(database),
         sql_secret="database",
         secrets=f"file:{file}",
         sql_pool_min=0,
@@ -64,36 +64,36 @@ def test_the_password_is_fetched_by_its_secrets_name_and_a_new_one_is_used_once_
     )
     with closing(open_stores(settings=settings).engines.get("sql")) as engine:
         assert asyncio.run(engine.run(WHO)).rows == ({"user": USER, "database": database},)
-        # As Secrets Manager keeps it, with the user.
-        secured.set_password("second-password")
+        # As Secrets Manager stores it, with the user.
+        secured_server.set_password("second-password")
         keep(json.dumps({"username": USER, "password": "second-password"}))
-        with secured.as_owner() as connection:
+        with secured_server.connect_as_owner() as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [USER]
             )
         assert asyncio.run(engine.run(WHO)).rows == ({"user": USER, "database": database},)
 
 
-def test_a_wrong_password_is_refused_and_shown_nowhere(
-    secured: SecuredServer, database: str, caplog: pytest.LogCaptureFixture
+def test_wrong_password_is_refused_without_being_shown(
+    secured_server: SecuredServer, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     for secret in ("not-the-word", json.dumps({"username": USER, "password": "not-the-word"})):
-        with closing(open_postgres(secured.url(database), credentials=partial(str, secret))) as engine:
+        with closing(open_postgres(secured_server.url(database), credentials=partial(str, secret))) as engine:
             with pytest.raises(AccessRefused) as refused:
                 answer(engine, WHO)
             assert "not-the-word" not in str(refused.value) + str(refused.value.__cause__)
-    with closing(open_postgres(secured.url(database), credentials=lambda: '{"not-the-word": 1}')) as engine:
+    with closing(
+        open_postgres(secured_server.url(database), credentials=lambda: '{"not-the-word": 1}')
+    ) as engine:
         with pytest.raises(SettingsError) as ill_formed:
             answer(engine, WHO)
         assert "not-the-word" not in str(ill_formed.value)
     assert "not-the-word" not in caplog.text
 
 
-def test_a_server_whose_certificate_is_anothers_is_not_spoken_to(
-    secured: SecuredServer, database: str
-) -> None:
-    url = secured.url(database).replace("127.0.0.1", "localhost")
+def test_rejects_a_server_with_a_foreign_certificate(secured_server: SecuredServer, database: str) -> None:
+    url = secured_server.url(database).replace("127.0.0.1", "localhost")
     with (
         closing(open_postgres(url, credentials=lambda: PASSWORD)) as engine,
         pytest.raises(SettingsError, match="certificate"),
@@ -101,15 +101,15 @@ def test_a_server_whose_certificate_is_anothers_is_not_spoken_to(
         answer(engine, WHO)
 
 
-def test_a_database_that_is_not_there_and_a_server_that_is_not_are_told_apart(secured: SecuredServer) -> None:
+def test_distinguishes_a_missing_database_from_a_missing_server(secured_server: SecuredServer) -> None:
     with (
-        closing(open_postgres(secured.url("nowhere"), credentials=lambda: PASSWORD)) as engine,
-        pytest.raises(SettingsError, match="is not there"),
+        closing(open_postgres(secured_server.url("nowhere"), credentials=lambda: PASSWORD)) as engine,
+        pytest.raises(SettingsError, match="does not exist"),
     ):
         answer(engine, WHO)
     with closing(open_postgres("postgresql://nobody@127.0.0.1:1/x")) as engine:
-        engine._patience_s = 0.1
-        with pytest.raises(StoreUnreachable, match="not reached"):
+        engine._max_retry_s = 0.1
+        with pytest.raises(StoreUnreachable, match="PostgreSQL is unreachable"):
             answer(engine, WHO)
 
 
@@ -133,7 +133,7 @@ def test_refuses_an_address_that_would_show_a_password_or_the_rows(url: str) -> 
     assert "word" not in str(refused.value).replace("password", "")
 
 
-def test_an_address_elsewhere_is_encrypted_unless_it_says_how() -> None:
+def test_remote_address_is_encrypted_by_default() -> None:
     from holdfast.stores.sql.postgres.endpoints import ServerEndpoint
 
     def mode(url: str) -> str | None:
@@ -142,7 +142,7 @@ def test_an_address_elsewhere_is_encrypted_unless_it_says_how() -> None:
 
     assert mode("postgresql://user@db.example.com/x") == "require"
     assert mode("postgresql://user@db.example.com/x?sslmode=verify-full") == "verify-full"
-    # What libpq does where nobody says anything: written out, so that PGSSLMODE has no say.
+    # libpq's default, written out so that PGSSLMODE has no effect.
     assert mode("postgresql://user@127.0.0.1/x") == "prefer"
 
 
@@ -161,26 +161,26 @@ ELSEWHERE = {
 }
 
 
-def test_no_variable_of_libpq_decides_where_rows_go_or_how(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+def test_ignores_libpq_environment_variables(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = read("SELECT current_user::text AS who, current_schema()::text AS schema, 'é' AS letter")
-    expected = answer(opened(), asked).rows
+    statement = read("SELECT current_user::text AS who, current_schema()::text AS schema, 'é' AS letter")
+    expected = answer(open_engine(), statement).rows
     for name, value in ELSEWHERE.items():
         monkeypatch.setenv(name, value)
-    engine = opened()
-    assert answer(engine, asked).rows == expected
+    engine = open_engine()
+    assert answer(engine, statement).rows == expected
     monkeypatch.setenv("PGSERVICE", "elsewhere")
     with pytest.raises(SettingsError, match="PGSERVICE"):
-        answer(opened(), asked)
+        answer(open_engine(), statement)
 
 
-def test_an_unreachable_server_is_told_once_and_an_ill_said_address_is_for_good() -> None:
+def test_reports_an_unreachable_server_once_and_an_invalid_address_as_settings_error() -> None:
     with closing(open_postgres("postgresql://nobody@127.0.0.1:1/x")) as engine:
-        engine._patience_s = 0.1
+        engine._max_retry_s = 0.1
         with pytest.raises(StoreUnreachable) as unreachable:
             answer(engine, WHO)
-    assert unreachable.value.message.count("not reached") == 1
+    assert unreachable.value.message.count("PostgreSQL is unreachable") == 1
     assert ".." not in unreachable.value.message
     with (
         closing(open_postgres("postgresql://nobody@127.0.0.1:1/x?channel_binding=banana")) as engine,
@@ -189,84 +189,85 @@ def test_an_unreachable_server_is_told_once_and_an_ill_said_address_is_for_good(
         answer(engine, WHO)
     with (
         closing(open_postgres("postgresql://127.0.0.1:1/x")) as engine,
-        pytest.raises(SettingsError, match="names no user"),
+        pytest.raises(SettingsError, match="has no user"),
     ):
         answer(engine, WHO)
 
 
-def test_a_statement_that_takes_too_long_at_the_reader_is_told_and_not_asked_of_the_writer() -> None:
-    writer, reader = postgres.fresh_database(), postgres.fresh_database()
+def test_reader_timeout_is_not_retried_on_the_writer() -> None:
+    writer, reader = postgres.create_database(), postgres.create_database()
     with closing(open_postgres(writer, reader=reader, statement_timeout_ms=100)) as engine:
         with pytest.raises(StatementTimedOut):
             answer(engine, Statement(text="SELECT pg_sleep(60)", on_reader=True))
-        assert _name(engine, Statement(text=WHO.text, on_reader=True)) in reader
-        with postgres.connected(writer) as connection:
-            (asked,) = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep%' "
+        assert _database_name(engine, Statement(text=WHO.text, on_reader=True)) in reader
+        with postgres.connect(writer) as connection:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE "
+                "'%pg_sleep%' "
                 "AND pid <> pg_backend_pid()"
             ).fetchone() or (None,)
-        assert asked == 0
+        assert count == 0
 
 
 @pytest.mark.proves("PG-22")
-def test_reads_that_may_be_behind_go_to_the_reader_and_all_else_to_the_writer() -> None:
-    writer, reader = postgres.fresh_database(), postgres.fresh_database()
+def test_stale_reads_use_the_reader_and_all_else_the_writer() -> None:
+    writer, reader = postgres.create_database(), postgres.create_database()
     behind = Statement(text=WHO.text, on_reader=True)
     with closing(open_postgres(writer, reader=reader)) as engine:
-        assert _name(engine, behind) in reader
-        assert _name(engine, WHO) in writer
-        assert _name(engine, write(WHO.text)) in writer
+        assert _database_name(engine, behind) in reader
+        assert _database_name(engine, WHO) in writer
+        assert _database_name(engine, write(WHO.text)) in writer
 
 
 @pytest.mark.proves("PG-22")
 def test_the_writer_answers_for_a_reader_that_is_down() -> None:
-    writer, reader = postgres.fresh_database(), postgres.fresh_database()
+    writer, reader = postgres.create_database(), postgres.create_database()
     behind = Statement(text=WHO.text, on_reader=True)
     with closing(open_postgres(writer, reader="postgresql://nobody@127.0.0.1:1/x")) as engine:
-        assert _name(engine, behind) in writer
+        assert _database_name(engine, behind) in writer
     with closing(open_postgres(writer, reader=reader)) as engine:
-        assert _name(engine, behind) in reader
+        assert _database_name(engine, behind) in reader
         gone = reader.rpartition("/")[2].partition("?")[0]
-        with postgres.connected(writer) as connection:
+        with postgres.connect(writer) as connection:
             connection.execute(f"DROP DATABASE {gone} WITH (FORCE)".encode())
-        assert _name(engine, behind) in writer
+        assert _database_name(engine, behind) in writer
 
 
-def _name(engine: PostgresSql, statement: Statement) -> str:
+def _database_name(engine: PostgresSql, statement: Statement) -> str:
     name: str = answer(engine, statement).rows[0]["database"]
     return f"/{name}?"
 
 
 @pytest.mark.proves("PG-22")
-def test_the_pool_keeps_two_connections_and_has_ten_at_most_unless_the_settings_say_otherwise() -> None:
+def test_pool_has_two_to_ten_connections_by_default() -> None:
     assert (Settings().sql_pool_min, Settings().sql_pool_max) == (2, 10)
     for settings, most in ((Settings(), 10), (Settings(sql_pool_min=1, sql_pool_max=3), 3)):
-        url = postgres.fresh_database()
+        url = postgres.create_database()
         with closing(open_sql_engine(replace(settings, sql=url))) as engine:
-            engine._patience_s = 5.0
-            assert asyncio.run(_all_lent(engine, most)) == most
+            engine._max_retry_s = 5.0
+            assert asyncio.run(_count_sessions(engine, most)) == most
 
 
-async def _all_lent(engine: PostgresSql, number: int) -> int:
-    """How many sessions there are while so many transactions are open and another finds no connection."""
+async def _count_sessions(engine: PostgresSql, number: int) -> int:
+    """Return the number of sessions while `number` transactions are open and another finds no connection."""
     sessions = read(
         "SELECT count(*) AS n FROM pg_stat_activity "
         "WHERE datname = current_database() AND state IN ('active', 'idle in transaction')"
     )
     async with AsyncExitStack() as open_ones:
         lent = [await open_ones.enter_async_context(engine.transaction()) for _ in range(number)]
-        engine._patience_s = 0.05
+        engine._max_retry_s = 0.05
         with pytest.raises(StoreBusy, match=f"All {number}"):
             await engine.run(WHO)
         found: int = (await lent[0].run(sessions)).rows[0]["n"]
     return found
 
 
-def test_reads_and_repeatable_writes_are_asked_again_when_their_connection_is_lost() -> None:
-    url = postgres.fresh_database()
+def test_retries_reads_and_repeatable_writes_after_a_lost_connection() -> None:
+    url = postgres.create_database()
     with (
         closing(open_postgres(url, sizes=PoolSizes(min=1, max=1))) as engine,
-        postgres.connected(url) as other,
+        postgres.connect(url) as other,
     ):
         answer(engine, write("CREATE TABLE t (id integer PRIMARY KEY)"))
         for statement in (WHO, write("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", repeatable=True)):

@@ -1,7 +1,7 @@
-"""Statements larger than what lies between us and the server, several at once: sent whole, answered, and undone together.
+"""Concurrent statements larger than the socket buffers: sent whole, answered, and rolled back together.
 
-A socket takes some hundred kilobytes at a time. Of what is larger, a part waits on our side until the server has read the rest,
-and the server may meanwhile wait for us to read its answers.
+A socket takes some hundred kilobytes at a time. The rest of a larger statement waits on our side until the
+server has read the first part, while the server may wait for us to read its answers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from holdfast.runtime.engines import Engines
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
 from holdfast.stores.tables.embedded import open_tables
 
-from .conftest import Opened
+from .conftest import OpenEngine
 from .test_statements import add, count, failure, read, write
 
-# Names so long have no index.
+# Names this long cannot be indexed.
 LONG_NAMES = "CREATE TABLE patient (id integer PRIMARY KEY, name text NOT NULL CHECK (name <> ''))"
 ECHO = "INSERT INTO patient (id, name) VALUES (%(id)s, %(name)s) RETURNING name"
 MB = 1_000_000
@@ -27,7 +27,7 @@ def long(megabytes: int) -> str:
     return "x" * (megabytes * MB)
 
 
-def test_large_statements_of_one_transaction_are_all_done(engine: PostgresSql) -> None:
+def test_runs_all_large_statements_of_a_transaction(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(LONG_NAMES))
         note = write("UPDATE patient SET name = 'noted' WHERE id = 0", expected=1)
@@ -60,7 +60,7 @@ def test_stores_change_large_rows_in_one_transaction(engine: PostgresSql) -> Non
         asyncio.run(story(Stores(tables, system=system, engines=Engines({"sql": lambda: engine}))))
 
 
-def test_large_answers_come_while_large_statements_are_still_sent(engine: PostgresSql) -> None:
+def test_receives_large_answers_while_sending_large_statements(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(LONG_NAMES))
         answers = await engine.run_all([write(ECHO, id=n, name=f"{n}" + long(2)) for n in range(4)])
@@ -71,10 +71,10 @@ def test_large_answers_come_while_large_statements_are_still_sent(engine: Postgr
     asyncio.run(story())
 
 
-def test_a_failure_among_large_statements_is_told_as_what_it_is_and_undoes_them_all(opened: Opened) -> None:
-    # One connection: each must leave it usable.
-    engine = opened(sizes=PoolSizes(min=1, max=1))
-    nobody = write("UPDATE patient SET name = 'z' WHERE id = 77", expected=1)
+def test_failure_among_large_statements_is_reported_and_rolls_back_all(open_engine: OpenEngine) -> None:
+    # One connection: each statement must leave it usable.
+    engine = open_engine(sizes=PoolSizes(min=1, max=1))
+    no_row = write("UPDATE patient SET name = 'z' WHERE id = 77", expected=1)
 
     async def story() -> None:
         await engine.run(write(LONG_NAMES))
@@ -82,20 +82,20 @@ def test_a_failure_among_large_statements_is_told_as_what_it_is_and_undoes_them_
             large = [add(n, long(2)) for n in range(3)]
             for refused, kind in (
                 (add(9, ""), InvalidRequest),
-                (nobody, ConditionFailed),
+                (no_row, ConditionFailed),
                 (write("SELECT 1 / 0"), InvalidRequest),
                 (write("SELECT %(at)s", at=[float("nan")]), InvalidRequest),
             ):
-                told = await failure(engine, *large[:place], refused, *large[place:])
-                assert isinstance(told, kind), (place, told)
+                error = await failure(engine, *large[:place], refused, *large[place:])
+                assert isinstance(error, kind), (place, error)
         assert isinstance(await failure(engine, add(1, long(2)), add(1, long(2))), RowAlreadyExists)
         assert await count(engine) == 0
 
     asyncio.run(story())
 
 
-def test_a_large_statement_that_waits_for_a_lock_has_its_deadline(opened: Opened) -> None:
-    engine = opened(statement_timeout_ms=300)
+def test_a_large_statement_that_waits_for_a_lock_has_its_deadline(open_engine: OpenEngine) -> None:
+    engine = open_engine(statement_timeout_ms=300)
 
     async def story() -> None:
         await engine.run(write(LONG_NAMES))

@@ -1,4 +1,6 @@
-"""A connection is lost before the server hears a request, or before we hear its answer: what is done again, what never."""
+"""Connections lost before the server gets a request, or before we get its answer: which requests are
+retried.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from holdfast.core.errors import OutcomeUnknown, StoreUnreachable
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
 
-from .cutting_front import CuttingFront
+from .lossy_proxy import LossyProxy
 from .test_statements import read, write
 
 INSERT = write("INSERT INTO t VALUES (1)")
@@ -24,26 +26,26 @@ COUNT = read("SELECT count(*) AS n FROM t")
 
 
 @pytest.fixture(scope="module")
-def front() -> Iterator[CuttingFront]:
+def proxy() -> Iterator[LossyProxy]:
     with tempfile.TemporaryDirectory(prefix="cut-") as folder:
-        front = CuttingFront(postgres.fresh_database(), Path(folder))
-        yield front
-        front.close()
+        proxy = LossyProxy(postgres.create_database(), Path(folder))
+        yield proxy
+        proxy.close()
 
 
 @pytest.fixture(scope="module")
-def opened(front: CuttingFront) -> Iterator[PostgresSql]:
-    with closing(open_postgres(front.url, sizes=PoolSizes(min=1, max=1))) as engine:
-        # No key: a row that is written twice is there twice.
+def module_engine(proxy: LossyProxy) -> Iterator[PostgresSql]:
+    with closing(open_postgres(proxy.url, sizes=PoolSizes(min=1, max=1))) as engine:
+        # No key: a row that is written twice appears twice.
         asyncio.run(engine.run(write("CREATE TABLE t (id integer)")))
         yield engine
 
 
 @pytest.fixture
-def engine(front: CuttingFront, opened: PostgresSql) -> PostgresSql:
-    asyncio.run(opened.run(write("TRUNCATE t")))
-    front.cuts = 0
-    return opened
+def engine(proxy: LossyProxy, module_engine: PostgresSql) -> PostgresSql:
+    asyncio.run(module_engine.run(write("TRUNCATE t")))
+    proxy.cuts = 0
+    return module_engine
 
 
 async def interactive(engine: PostgresSql) -> None:
@@ -78,8 +80,8 @@ CASES: list[tuple[str, Work, bytes, bool, type[Exception] | None, int]] = [
 @pytest.mark.parametrize(
     ("work", "word", "is_heard", "raised", "rows"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_a_lost_connection(
-    front: CuttingFront,
+def test_outcome_after_a_lost_connection(
+    proxy: LossyProxy,
     engine: PostgresSql,
     work: Work,
     word: bytes,
@@ -87,7 +89,7 @@ def test_a_lost_connection(
     raised: type[Exception] | None,
     rows: int,
 ) -> None:
-    front.cut(word, is_heard=is_heard)
+    proxy.cut(word, is_heard=is_heard)
 
     async def story() -> Exception | None:
         try:
@@ -97,18 +99,18 @@ def test_a_lost_connection(
         return None
 
     outcome = asyncio.run(story())
-    assert front.cuts == 1
+    assert proxy.cuts == 1
     assert (None if outcome is None else type(outcome)) is raised
     assert asyncio.run(engine.run(COUNT)).rows == ({"n": rows},)
     if isinstance(outcome, OutcomeUnknown):
         assert not outcome.safe_to_repeat
 
 
-def test_that_it_was_lost_and_answers_again_is_logged_once_each(
-    front: CuttingFront, engine: PostgresSql, caplog: pytest.LogCaptureFixture
+def test_logs_loss_and_recovery_once_each(
+    proxy: LossyProxy, engine: PostgresSql, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    front.cut(b"count", is_heard=True)
+    proxy.cut(b"count", is_heard=True)
     for _ in range(2):
         asyncio.run(engine.run(COUNT))
 
@@ -118,19 +120,19 @@ def test_that_it_was_lost_and_answers_again_is_logged_once_each(
     ]
 
 
-def test_a_read_is_asked_again(front: CuttingFront, engine: PostgresSql) -> None:
+def test_retries_a_read(proxy: LossyProxy, engine: PostgresSql) -> None:
     for is_heard in (True, False):
-        front.cut(b"count", is_heard=is_heard)
+        proxy.cut(b"count", is_heard=is_heard)
         assert asyncio.run(engine.run(COUNT)).rows == ({"n": 0},)
-    assert front.cuts == 2
+    assert proxy.cuts == 2
 
 
-def test_the_outcome_of_a_repeatable_write_is_unknown_and_may_be_repeated_when_patience_is_over(
-    front: CuttingFront, engine: PostgresSql
+def test_repeatable_write_has_an_unknown_outcome_after_the_deadline(
+    proxy: LossyProxy, engine: PostgresSql
 ) -> None:
-    engine._patience_s = 0.3
-    front.cut(b"INSERT", is_heard=True)
-    front.close()
+    engine._max_retry_s = 0.3
+    proxy.cut(b"INSERT", is_heard=True)
+    proxy.close()
     with pytest.raises(OutcomeUnknown) as unknown:
         asyncio.run(engine.run(REPEATABLE))
     assert unknown.value.safe_to_repeat

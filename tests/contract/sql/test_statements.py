@@ -1,4 +1,4 @@
-"""Statements alone and together: what they give, what they refuse, what they leave."""
+"""Single statements and transactions: their results, refusals and effects."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from holdfast.core.errors import (
     TransactionConflict,
 )
 from holdfast.model.sql import RESERVED_WORDS
-from holdfast.operations.sql import Answer, Statement
+from holdfast.operations.sql import Statement, StatementResult
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
 
-from .conftest import Opened
+from .conftest import OpenEngine
 
 MADE = (
     "CREATE TABLE patient (id integer PRIMARY KEY, name text NOT NULL CHECK (name <> ''), born date, "
@@ -67,7 +67,7 @@ async def count(engine: PostgresSql) -> int:
 
 
 async def failure(engine: PostgresSql, *statements: Statement) -> HoldfastError:
-    """What a statement raises, or several in one transaction: alone and together it must be the same kind."""
+    """Return the error of a statement, or of several in one transaction: both must be of the same class."""
     with pytest.raises(HoldfastError) as refused:
         await (engine.run(statements[0]) if len(statements) == 1 else engine.run_all(statements))
     return refused.value
@@ -91,7 +91,7 @@ VALUES: list[tuple[Any, str]] = [
 ]
 
 
-def test_what_is_sent_comes_back(engine: PostgresSql) -> None:
+def test_values_come_back_unchanged(engine: PostgresSql) -> None:
     async def story() -> None:
         for value, kind in VALUES:
             (row,) = (await engine.run(read(f"SELECT %(value)s::{kind} AS value", value=value))).rows
@@ -100,18 +100,18 @@ def test_what_is_sent_comes_back(engine: PostgresSql) -> None:
     asyncio.run(story())
 
 
-def test_a_tuple_is_an_array_that_any_takes(engine: PostgresSql) -> None:
+def test_tuple_is_sent_as_an_array(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
         await engine.run_all([add(1, "a"), add(2, "b"), add(3, "c")])
         found = await engine.run(
             read("SELECT id FROM patient WHERE id = ANY(%(ids)s) ORDER BY id", ids=(1, 3, 9))
         )
-        assert found == Answer(rows=({"id": 1}, {"id": 3}), count=2)
+        assert found == StatementResult(rows=({"id": 1}, {"id": 3}), count=2)
         named = await engine.run(read("SELECT id FROM patient WHERE name = ANY(%(names)s)", names=("b",)))
         assert named.rows == ({"id": 2},)
-        nobody = await engine.run(read("SELECT id FROM patient WHERE name = ANY(%(names)s)", names=()))
-        assert nobody.rows == ()
+        no_row = await engine.run(read("SELECT id FROM patient WHERE name = ANY(%(names)s)", names=()))
+        assert no_row.rows == ()
 
     asyncio.run(story())
 
@@ -119,17 +119,17 @@ def test_a_tuple_is_an_array_that_any_takes(engine: PostgresSql) -> None:
 def test_an_enumeration_is_its_text_and_a_time_comes_back_in_utc(engine: PostgresSql) -> None:
     async def story() -> None:
         noon_there = datetime(2026, 7, 1, 12, tzinfo=timezone(timedelta(hours=2)))
-        asked = read(
+        statement = read(
             "SELECT %(colour)s AS colour, %(at)s::timestamptz AS at", colour=Colour.red, at=noon_there
         )
-        (row,) = (await engine.run(asked)).rows
+        (row,) = (await engine.run(statement)).rows
         assert row == {"colour": "red", "at": noon_there}
         assert row["at"].utcoffset() == timedelta()
 
     asyncio.run(story())
 
 
-def test_refuses_what_cannot_be_sent_without_showing_it(engine: PostgresSql) -> None:
+def test_rejects_unsupported_values_without_showing_them(engine: PostgresSql) -> None:
     async def story() -> None:
         for value in (
             datetime(2026, 1, 1),
@@ -141,18 +141,18 @@ def test_refuses_what_cannot_be_sent_without_showing_it(engine: PostgresSql) -> 
         ):
             refused = await failure(engine, read("SELECT %(value)s::text AS value", value=value))
             assert isinstance(refused, InvalidRequest), value
-            assert "Jane" not in _shown(refused)
+            assert "Jane" not in _format_error(refused)
 
     asyncio.run(story())
 
 
-def test_several_are_all_kept_or_none(engine: PostgresSql) -> None:
+def test_transaction_is_all_or_nothing(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
         answers = await engine.run_all(
             [add(1, "a"), write("UPDATE patient SET name = 'b' WHERE id = 1 RETURNING name", expected=1)]
         )
-        assert answers == [Answer(count=1), Answer(rows=({"name": "b"},), count=1)]
+        assert answers == [StatementResult(count=1), StatementResult(rows=({"name": "b"},), count=1)]
         refused = await failure(engine, add(2, "c"), add(3, "d"), add(2, "e"))
         assert isinstance(refused, RowAlreadyExists)
         assert await count(engine) == 1
@@ -160,24 +160,24 @@ def test_several_are_all_kept_or_none(engine: PostgresSql) -> None:
     asyncio.run(story())
 
 
-def test_another_number_of_rows_undoes_all(engine: PostgresSql) -> None:
+def test_unexpected_row_count_rolls_back_all(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
-        nobody = write("UPDATE patient SET name = 'z' WHERE id = 77", expected=1)
-        assert isinstance(await failure(engine, add(1, "a"), nobody), ConditionFailed)
-        assert isinstance(await failure(engine, nobody), ConditionFailed)
+        no_row = write("UPDATE patient SET name = 'z' WHERE id = 77", expected=1)
+        assert isinstance(await failure(engine, add(1, "a"), no_row), ConditionFailed)
+        assert isinstance(await failure(engine, no_row), ConditionFailed)
         everybody = write("DELETE FROM patient", expected=1)
         await engine.run_all([add(1, "a"), add(2, "b")])
         assert isinstance(await failure(engine, everybody), ConditionFailed)
         assert await count(engine) == 2
         with pytest.raises(ConditionFailed):
-            await _together(engine, add(3, "c"), nobody)
+            await _transact(engine, add(3, "c"), no_row)
         assert await count(engine) == 2
 
     asyncio.run(story())
 
 
-async def _together(engine: PostgresSql, *statements: Statement) -> None:
+async def _transact(engine: PostgresSql, *statements: Statement) -> None:
     async with engine.transaction() as transaction:
         for statement in statements:
             await transaction.run(statement)
@@ -207,19 +207,19 @@ REFUSED: list[tuple[Statement, type[HoldfastError], str]] = [
 ]
 
 
-def test_each_refusal_is_ours_and_shows_no_value_of_a_row(engine: PostgresSql) -> None:
+def test_maps_each_refusal_without_showing_row_values(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
         await engine.run_all([add(1, "Jane Roe")])
-        for statement, kind, told in REFUSED:
+        for statement, kind, message in REFUSED:
             alone = await failure(engine, statement)
             among = await failure(engine, read("SELECT 1"), statement, read("SELECT 2"))
             for refused in (alone, among):
                 assert type(refused) is kind, (statement.text, refused)
-                assert told in refused.message
+                assert message in refused.message
                 assert "S9" in refused.message
-                assert "Jane" not in _shown(refused)
-                assert "4711" not in _shown(refused)
+                assert "Jane" not in _format_error(refused)
+                assert "4711" not in _format_error(refused)
         conflict = await failure(engine, add(1, "x"))
         assert isinstance(conflict, RowAlreadyExists)
         assert conflict.constraint == "patient_pkey"
@@ -237,22 +237,22 @@ class Doubted(SqlRow):
 
     @field_validator("name")
     @classmethod
-    def doubted(cls, name: str) -> str:
+    def reject_name(cls, name: str) -> str:
         raise ValueError(f"{name} is nobody")
 
 
-def test_a_row_that_does_not_fit_is_told_by_its_column_and_without_its_value(engine: PostgresSql) -> None:
+def test_invalid_row_is_reported_by_column_without_its_value(engine: PostgresSql) -> None:
     schema = Schema("patients", migrations="none")
 
     async def story() -> None:
         await engine.run(write(MADE))
         await engine.run(add(1, "Jane Roe"))
         for row in (Numbered, Doubted):
-            asked = schema.rows(row, "SELECT {columns} FROM patient")
-            answer = await engine.run(asked.build_request("dev"))
+            statement = schema.rows(row, "SELECT {columns} FROM patient")
+            answer = await engine.run(statement.build_request("dev"))
             with pytest.raises(ItemUnreadable, match="name: ") as refused:
-                asked.decode_result(answer)
-            assert "Jane" not in _shown(refused.value)
+                statement.decode_result(answer)
+            assert "Jane" not in _format_error(refused.value)
             assert (refused.value.__cause__, refused.value.__context__) == (None, None)
 
     asyncio.run(story())
@@ -261,25 +261,25 @@ def test_a_row_that_does_not_fit_is_told_by_its_column_and_without_its_value(eng
 UNREADABLE = ["'0044-03-15 BC'::date", "'infinity'::timestamptz", "'99999-01-02'::date"]
 
 
-def test_a_value_that_python_has_none_for_is_told_by_its_column_and_is_no_fault_of_the_caller(
+def test_value_without_a_python_type_is_reported_by_column(
     engine: PostgresSql,
 ) -> None:
     async def story() -> None:
         for value in UNREADABLE:
-            asked = read(f"SELECT 1 AS id, {value} AS born")
+            statement = read(f"SELECT 1 AS id, {value} AS born")
             for refused in (
-                await failure(engine, asked),
-                await failure(engine, read("SELECT 1"), asked, read("SELECT 2")),
+                await failure(engine, statement),
+                await failure(engine, read("SELECT 1"), statement, read("SELECT 2")),
             ):
                 assert type(refused) is ItemUnreadable, refused
                 assert "column born" in refused.message
-                assert not any(each in _shown(refused) for each in ("0044", "infinity", "99999"))
+                assert not any(each in _format_error(refused) for each in ("0044", "infinity", "99999"))
         assert (await engine.run(read("SELECT 1 AS one"))).rows == ({"one": 1},)
 
     asyncio.run(story())
 
 
-def test_every_word_that_postgresql_keeps_for_itself_may_name_a_column(engine: PostgresSql) -> None:
+def test_reserved_words_may_name_columns(engine: PostgresSql) -> None:
     kept = read("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T', 'C')")
 
     async def story() -> None:
@@ -302,15 +302,15 @@ class Worded(SqlRow):
     plain: str
 
 
-def _shown(error: BaseException) -> str:
-    """All that a log would show of it, its causes and contexts included, seen or not."""
+def _format_error(error: BaseException) -> str:
+    """Return everything a log would show of the error, including causes and suppressed contexts."""
     shown = "".join(traceback.format_exception(error))
     assert error.__context__ is None or "psycopg" not in type(error.__context__).__module__
     return shown
 
 
-def test_a_statement_that_takes_too_long_is_undone(opened: Opened) -> None:
-    engine = opened(statement_timeout_ms=100)
+def test_slow_statement_is_rolled_back(open_engine: OpenEngine) -> None:
+    engine = open_engine(statement_timeout_ms=100)
 
     async def story() -> None:
         await engine.run(write(MADE))
@@ -321,8 +321,8 @@ def test_a_statement_that_takes_too_long_is_undone(opened: Opened) -> None:
     asyncio.run(story())
 
 
-def test_who_waits_too_long_for_a_lock_is_told_to_come_again(opened: Opened) -> None:
-    engine = opened(statement_timeout_ms=300)
+def test_lock_timeout_is_retryable(open_engine: OpenEngine) -> None:
+    engine = open_engine(statement_timeout_ms=300)
 
     async def story() -> None:
         await engine.run(write(MADE))
@@ -335,7 +335,7 @@ def test_who_waits_too_long_for_a_lock_is_told_to_come_again(opened: Opened) -> 
     asyncio.run(story())
 
 
-def test_of_two_that_wait_for_each_other_one_is_told_to_decide_again(engine: PostgresSql) -> None:
+def test_deadlock_fails_one_transaction_with_a_conflict(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
         await engine.run_all([add(1, "a"), add(2, "b")])
@@ -359,8 +359,8 @@ def test_of_two_that_wait_for_each_other_one_is_told_to_decide_again(engine: Pos
     asyncio.run(story())
 
 
-def test_one_engine_serves_several_loops_one_after_the_other_and_is_closed_for_good(opened: Opened) -> None:
-    engine = opened()
+def test_engine_serves_successive_event_loops_until_closed(open_engine: OpenEngine) -> None:
+    engine = open_engine()
     for _ in range(3):
         assert asyncio.run(engine.run(read("SELECT 1 AS one"))).rows == ({"one": 1},)
     engine.close()
@@ -369,23 +369,24 @@ def test_one_engine_serves_several_loops_one_after_the_other_and_is_closed_for_g
         asyncio.run(engine.run(read("SELECT 1")))
 
 
-def test_many_at_once_share_few_connections(opened: Opened) -> None:
-    engine = opened(sizes=PoolSizes(min=1, max=3))
+def test_many_at_once_share_few_connections(open_engine: OpenEngine) -> None:
+    engine = open_engine(sizes=PoolSizes(min=1, max=3))
 
     async def story() -> None:
         await engine.run(write(MADE))
         await asyncio.gather(*(engine.run_all([add(n, str(n))]) for n in range(60)))
         assert await count(engine) == 60
         sessions = read(
-            "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+            "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND backend_type "
+            "= 'client backend'"
         )
         assert (await engine.run(sessions)).rows[0]["n"] <= 3
 
     asyncio.run(story())
 
 
-def test_a_prepared_statement_outlives_a_change_of_its_table(opened: Opened) -> None:
-    engine = opened(sizes=PoolSizes(min=1, max=1))
+def test_a_prepared_statement_outlives_a_change_of_its_table(open_engine: OpenEngine) -> None:
+    engine = open_engine(sizes=PoolSizes(min=1, max=1))
 
     async def story() -> None:
         await engine.run(write(MADE))
@@ -399,15 +400,15 @@ def test_a_prepared_statement_outlives_a_change_of_its_table(opened: Opened) -> 
     asyncio.run(story())
 
 
-def test_a_statement_that_was_to_be_prepared_in_a_transaction_that_failed_is_done_the_next_time(
-    opened: Opened,
+def test_statement_runs_after_its_preparing_transaction_failed(
+    open_engine: OpenEngine,
 ) -> None:
-    engine = opened(sizes=PoolSizes(min=1, max=1))
+    engine = open_engine(sizes=PoolSizes(min=1, max=1))
 
     async def story() -> None:
         await engine.run(write(MADE))
         await failure(engine, write("SELECT 1 / 0"), read("SELECT 1"))
-        # As often as the driver sends a statement before it prepares it.
+        # As often as the driver sends a statement before preparing it.
         for n in range(5):
             await engine.run(add(n, f"{n}"))
         for together in (True, False):

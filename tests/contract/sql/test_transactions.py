@@ -1,4 +1,4 @@
-"""Transactions that wait for their caller, and what is announced."""
+"""Interactive transactions, and notifications."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import threading
 import pytest
 
 from holdfast.core.errors import InvalidRequest, RowAlreadyExists, StoreBusy, StoreClosed
-from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, executing
+from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, execution
 from holdfast.stores.sql.postgres.connections import Connection
-from holdfast.stores.sql.postgres.listening import Listener, Notices
+from holdfast.stores.sql.postgres.notifications import Listener, Subscription
 
-from .conftest import Opened
+from .conftest import OpenEngine
 from .test_statements import MADE, add, count, read, write
 
 ASLEEP = read(
@@ -23,13 +23,13 @@ ASLEEP = read(
 )
 
 
-async def until_asleep(engine: PostgresSql, number: int) -> None:
-    """Until so many sessions sleep in PostgreSQL."""
+async def wait_until_asleep(engine: PostgresSql, number: int) -> None:
+    """Wait until `number` sessions sleep in PostgreSQL."""
     while (await engine.run(ASLEEP)).rows[0]["n"] != number:
         await asyncio.sleep(0.01)
 
 
-def test_what_was_done_is_kept_at_the_end_and_seen_by_nobody_before(engine: PostgresSql) -> None:
+def test_changes_are_visible_only_after_commit(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
         async with engine.transaction() as transaction:
@@ -42,7 +42,7 @@ def test_what_was_done_is_kept_at_the_end_and_seen_by_nobody_before(engine: Post
     asyncio.run(story())
 
 
-def test_an_error_of_the_caller_undoes_it(engine: PostgresSql) -> None:
+def test_caller_error_rolls_back(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
         with pytest.raises(LookupError):
@@ -58,39 +58,39 @@ async def _begin_and_give_up(engine: PostgresSql) -> None:
         raise LookupError
 
 
-def test_an_error_that_the_caller_overlooks_keeps_nothing_and_says_so(engine: PostgresSql) -> None:
+def test_ignored_statement_error_rolls_back_and_raises(engine: PostgresSql) -> None:
     async def story() -> None:
         await engine.run(write(MADE))
-        with pytest.raises(InvalidRequest, match="nothing of it is kept"):
-            await _overlook(engine)
+        with pytest.raises(InvalidRequest, match="was rolled back"):
+            await _ignore_error(engine)
         assert await count(engine) == 0
 
     asyncio.run(story())
 
 
-async def _overlook(engine: PostgresSql) -> None:
+async def _ignore_error(engine: PostgresSql) -> None:
     async with engine.transaction() as transaction:
         await transaction.run(add(1, "a"))
         with pytest.raises(RowAlreadyExists):
             await transaction.run(add(1, "b"))
-        with pytest.raises(InvalidRequest, match="does nothing more"):
+        with pytest.raises(InvalidRequest, match="runs no more"):
             await transaction.run(add(2, "c"))
 
 
-def test_a_transaction_that_is_over_takes_no_statement(engine: PostgresSql) -> None:
+def test_finished_transaction_rejects_statements(engine: PostgresSql) -> None:
     async def story() -> None:
         async with engine.transaction() as transaction:
             await transaction.run(read("SELECT 1"))
-        with pytest.raises(InvalidRequest, match="over"):
+        with pytest.raises(InvalidRequest, match="has ended"):
             await transaction.run(read("SELECT 1"))
 
     asyncio.run(story())
 
 
-def test_a_task_that_is_cancelled_in_a_statement_is_undone_and_gives_its_connection_back(
-    opened: Opened,
+def test_cancelled_statement_rolls_back_and_returns_its_connection(
+    open_engine: OpenEngine,
 ) -> None:
-    engine = opened(sizes=PoolSizes(min=1, max=2))
+    engine = open_engine(sizes=PoolSizes(min=1, max=2))
 
     async def sleeping() -> None:
         async with engine.transaction() as transaction:
@@ -99,14 +99,14 @@ def test_a_task_that_is_cancelled_in_a_statement_is_undone_and_gives_its_connect
 
     async def story() -> None:
         await engine.run(write(MADE))
-        # More often than there are connections: had one stayed away, the last would find none.
+        # More often than there are connections: if one leaked, the last would find none.
         for _ in range(3):
             task = asyncio.create_task(sleeping())
-            await until_asleep(engine, 1)
+            await wait_until_asleep(engine, 1)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await until_asleep(engine, 0)
+            await wait_until_asleep(engine, 0)
         assert await count(engine) == 0
         async with engine.transaction() as one, engine.transaction() as other:
             await one.run(read("SELECT 1"))
@@ -115,18 +115,16 @@ def test_a_task_that_is_cancelled_in_a_statement_is_undone_and_gives_its_connect
     asyncio.run(story())
 
 
-def test_a_task_that_is_cancelled_in_its_commit_ends_when_that_is_decided(
-    engine: PostgresSql, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancelled_commit_waits_for_its_outcome(engine: PostgresSql, monkeypatch: pytest.MonkeyPatch) -> None:
     committing, go_on = threading.Event(), threading.Event()
-    really = executing.commit
+    really = execution.commit
 
     def slowly(connection: Connection) -> None:
         committing.set()
         go_on.wait()
         really(connection)
 
-    monkeypatch.setattr(executing, "commit", slowly)
+    monkeypatch.setattr(execution, "commit", slowly)
 
     async def adding() -> None:
         async with engine.transaction() as transaction:
@@ -151,8 +149,8 @@ def test_a_task_that_is_cancelled_in_its_commit_ends_when_that_is_decided(
     asyncio.run(story())
 
 
-def test_many_statements_at_once_in_one_transaction_take_no_thread_from_the_others(opened: Opened) -> None:
-    engine = opened(sizes=PoolSizes(min=1, max=2))
+def test_concurrent_statements_of_a_transaction_do_not_block_others(open_engine: OpenEngine) -> None:
+    engine = open_engine(sizes=PoolSizes(min=1, max=2))
 
     async def story() -> None:
         async with engine.transaction() as crowded, engine.transaction() as other:
@@ -170,8 +168,8 @@ def test_many_statements_at_once_in_one_transaction_take_no_thread_from_the_othe
         asyncio.run(story())
 
 
-def test_a_task_that_is_cancelled_while_it_waits_for_a_connection_leaves_none_behind(opened: Opened) -> None:
-    engine = opened(sizes=PoolSizes(min=1, max=1))
+def test_cancelled_wait_for_a_connection_leaks_none(open_engine: OpenEngine) -> None:
+    engine = open_engine(sizes=PoolSizes(min=1, max=1))
 
     async def begin() -> None:
         async with engine.transaction():
@@ -192,49 +190,49 @@ def test_a_task_that_is_cancelled_while_it_waits_for_a_connection_leaves_none_be
     asyncio.run(story())
 
 
-def test_who_finds_all_connections_lent_is_told_to_come_again(opened: Opened) -> None:
-    engine = opened(sizes=PoolSizes(min=1, max=1))
-    engine._patience_s = 0.2
+def test_exhausted_pool_is_retryable(open_engine: OpenEngine) -> None:
+    engine = open_engine(sizes=PoolSizes(min=1, max=1))
+    engine._max_retry_s = 0.2
 
     async def story() -> None:
         async with engine.transaction() as transaction:
             await transaction.run(read("SELECT 1"))
             with pytest.raises(StoreBusy):
                 await engine.run(read("SELECT 1"))
-            # Who has one can go on, however many wait.
+            # A caller with a connection continues, however many wait.
             await transaction.run(read("SELECT 1"))
         await engine.run(read("SELECT 1"))
 
     asyncio.run(story())
 
 
-def test_closing_undoes_what_is_open_and_ends_what_runs(opened: Opened) -> None:
-    engine, other = opened(), opened()
+def test_closing_rolls_back_open_transactions_and_stops_statements(open_engine: OpenEngine) -> None:
+    engine, other = open_engine(), open_engine()
 
     async def story() -> None:
         await other.run(write(MADE))
         with pytest.raises(StoreClosed):
-            await _closed_within(engine)
+            await _close_within(engine)
         assert await count(other) == 0
 
     asyncio.run(story())
 
 
-async def _closed_within(engine: PostgresSql) -> None:
+async def _close_within(engine: PostgresSql) -> None:
     async with engine.transaction() as transaction:
         await transaction.run(add(1, "a"))
         engine.close()
         await transaction.run(add(2, "b"))
 
 
-def test_what_is_announced_is_heard_by_everybody_on_the_channel_once_it_is_committed(opened: Opened) -> None:
-    engine, other = opened(), opened()
+def test_notifies_every_listener_after_commit(open_engine: OpenEngine) -> None:
+    engine, other = open_engine(), open_engine()
 
     async def story() -> None:
         async with (
-            engine.notices("woken") as first,
-            engine.notices("woken") as second,
-            engine.notices("else") as stranger,
+            engine.listen("woken") as first,
+            engine.listen("woken") as second,
+            engine.listen("else") as stranger,
         ):
             async with other.transaction() as transaction:
                 await transaction.run(read("SELECT pg_notify('woken', 'one')"))
@@ -243,7 +241,7 @@ def test_what_is_announced_is_heard_by_everybody_on_the_channel_once_it_is_commi
             assert [await first.wait(30), await first.wait(30)] == ["one", "two"]
             assert [await second.wait(30), await second.wait(30)] == ["one", "two"]
             assert await stranger.wait(0) is None
-        async with engine.notices("later") as later:
+        async with engine.listen("later") as later:
             await engine.run(read("SELECT pg_notify('later', '')"))
             assert await later.wait(30) == ""
 
@@ -251,12 +249,12 @@ def test_what_is_announced_is_heard_by_everybody_on_the_channel_once_it_is_commi
         asyncio.run(story())
 
 
-def test_everybody_is_woken_after_the_connection_that_listens_was_lost(opened: Opened) -> None:
-    engine = opened()
-    end = "SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'"
+def test_wakes_every_listener_after_the_listening_connection_is_lost(open_engine: OpenEngine) -> None:
+    engine = open_engine()
+    end = "SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'"  # noqa: E501
 
     async def story() -> None:
-        async with engine.notices("woken") as notices:
+        async with engine.listen("woken") as notices:
             assert (await engine.run(read(end))).rows == ({"ended": True},)
             assert await notices.wait(30) == ""
             await engine.run(read("SELECT pg_notify('woken', 'again')"))
@@ -265,14 +263,14 @@ def test_everybody_is_woken_after_the_connection_that_listens_was_lost(opened: O
     asyncio.run(story())
 
 
-def test_notices_are_heard_however_many_files_are_open(opened: Opened) -> None:
-    engine = opened()
+def test_listens_with_many_open_files(open_engine: OpenEngine) -> None:
+    engine = open_engine()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
 
     async def story() -> None:
-        async with engine.notices("woken") as notices:
+        async with engine.listen("woken") as notices:
             await engine.run(read("SELECT pg_notify('woken', 'one')"))
             assert await notices.wait(30) == "one"
 
@@ -284,16 +282,16 @@ def test_notices_are_heard_however_many_files_are_open(opened: Opened) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_notice_that_comes_while_another_channel_is_begun_is_not_held_back(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+def test_notification_during_another_subscribe_is_not_delayed(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, other = opened(), opened()
+    engine, other = open_engine(), open_engine()
     really = Listener._listen_to_new
 
     announced: list[str] = []
 
-    def announced_meanwhile(listener: Listener, connection: Connection, listened: set[str]) -> None:
-        if "else" in listener._waiting and not announced:
+    def announce_during_follow(listener: Listener, connection: Connection, listened: set[str]) -> None:
+        if "else" in listener._subscriptions and not announced:
             announced.append("one")
             asyncio.run(other.run(read("SELECT pg_notify('woken', 'one')")))
             arrived = select.poll()
@@ -301,20 +299,20 @@ def test_a_notice_that_comes_while_another_channel_is_begun_is_not_held_back(
             arrived.poll()
         really(listener, connection, listened)
 
-    monkeypatch.setattr(Listener, "_listen_to_new", announced_meanwhile)
+    monkeypatch.setattr(Listener, "_listen_to_new", announce_during_follow)
 
     async def story() -> None:
-        async with engine.notices("woken") as notices, engine.notices("else"):
+        async with engine.listen("woken") as notices, engine.listen("else"):
             assert await notices.wait(30) == "one"
 
     asyncio.run(story())
 
 
-def test_a_listening_thread_that_died_is_begun_anew_and_a_surprise_does_not_end_it(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+def test_listening_thread_restarts_and_survives_unexpected_errors(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = opened()
-    really_listening, really_following = Listener._listen, Listener._follow
+    engine = open_engine()
+    really_listening, really_following = Listener._listen, Listener._deliver_from
     begun: list[str] = []
 
     def dying(listener: Listener) -> None:
@@ -322,21 +320,21 @@ def test_a_listening_thread_that_died_is_begun_anew_and_a_surprise_does_not_end_
         if begun != ["thread"]:
             really_listening(listener)
 
-    def surprised(listener: Listener, connection: Connection, *, is_first: bool) -> None:
+    def fail_once(listener: Listener, connection: Connection, *, is_first: bool) -> None:
         begun.append("connection")
         if begun.count("connection") == 1:
             raise ValueError("a surprise")
         really_following(listener, connection, is_first=is_first)
 
     monkeypatch.setattr(Listener, "_listen", dying)
-    monkeypatch.setattr(Listener, "_follow", surprised)
+    monkeypatch.setattr(Listener, "_deliver_from", fail_once)
 
     async def story() -> None:
-        engine._listener._add(Notices("woken"))
+        engine._listener._add(Subscription("woken"))
         thread = engine._listener._thread
         assert thread is not None
         await asyncio.to_thread(thread.join)
-        async with engine.notices("woken") as notices:
+        async with engine.listen("woken") as notices:
             await engine.run(read("SELECT pg_notify('woken', 'one')"))
             while (heard := await notices.wait(30)) == "":
                 pass
@@ -345,10 +343,10 @@ def test_a_listening_thread_that_died_is_begun_anew_and_a_surprise_does_not_end_
     asyncio.run(story())
 
 
-def test_refuses_a_channel_that_is_no_name(engine: PostgresSql) -> None:
+def test_rejects_an_invalid_channel_name(engine: PostgresSql) -> None:
     async def story() -> None:
-        async with engine.notices('a"; DROP TABLE patient; --'):
+        async with engine.listen('a"; DROP TABLE patient; --'):
             pass
 
-    with pytest.raises(InvalidRequest, match="no name of a channel"):
+    with pytest.raises(InvalidRequest, match="Invalid channel name"):
         asyncio.run(story())

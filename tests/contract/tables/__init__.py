@@ -1,1 +1,1 @@
-"""The port of the tables store: the same operations give the same results and errors, whichever engine runs them."""
+"""The contract of the tables store: the same operations give the same results and errors on every engine."""

@@ -1,11 +1,11 @@
-"""The engines this suite runs over: each test once on each.
+"""The engines of this suite, each test once on each.
 
     memory   the embedded engine, in memory
     file     the embedded engine, on a file
     serve    the DynamoDB engine, at our own server over HTTP
     moto     the DynamoDB engine, at an independent server over HTTP
 
-One of each per test run; tests make tables of their own. What moto gets wrong stands in `exceptions.py`.
+One of each per test run; tests create their own tables. `moto_failures.py` lists moto's known deviations.
 """
 
 from __future__ import annotations
@@ -18,44 +18,46 @@ import pytest
 
 from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import running_server
-from tests.contract.moto import expect_faults, moto_endpoint
+from holdfast.wire.server import start_server
+from tests.contract.moto import expect_failures, moto_endpoint
 
-from .exceptions import MOTO
-from .store import Store, embedded
+from .moto_failures import MOTO
+from .store import Store, run_embedded_store
 
 ENGINES = ("memory", "file", "serve", "moto")
 REGION = "us-east-1"
-# Enough for a stray failure of the machine, and short where an endpoint answers 500 each time.
-BACKOFF = Backoff(attempts_max=3)
+# Long enough for a stray failure of the machine, and short where an endpoint answers 500 each time.
+BACKOFF = Backoff(max_attempts=3)
 
 
 @pytest.fixture(scope="session", params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     if request.param == "memory":
-        with embedded("memory", open_tables()) as opened:
+        with run_embedded_store("memory", open_tables()) as opened:
             yield opened
     elif request.param == "file":
-        with embedded("file", open_tables(tmp_path_factory.mktemp("tables") / "tables.db")) as opened:
+        with run_embedded_store(
+            "file", open_tables(tmp_path_factory.mktemp("tables") / "tables.db")
+        ) as opened:
             yield opened
     elif request.param == "serve":
-        with _served() as opened:
+        with _run_served_store() as opened:
             yield opened
     else:
-        with _moto() as opened:
+        with _run_moto_store() as opened:
             yield opened
 
 
 @contextmanager
-def _served() -> Iterator[Store]:
-    with open_tables() as behind, running_server(tables=behind) as url:
+def _run_served_store() -> Iterator[Store]:
+    with open_tables() as behind, start_server(tables=behind) as url:
         tables = open_dynamodb(endpoint=url, region=REGION, backoff=BACKOFF)
         yield Store("serve", tables, behind.sweep)
         tables.close()
 
 
 @contextmanager
-def _moto() -> Iterator[Store]:
+def _run_moto_store() -> Iterator[Store]:
     with moto_endpoint() as address:
         tables = open_dynamodb(endpoint=f"http://{address}", region=REGION, backoff=BACKOFF)
         yield Store("moto", tables)
@@ -63,4 +65,4 @@ def _moto() -> Iterator[Store]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    expect_faults(items, Path(__file__).parent, MOTO)
+    expect_failures(items, Path(__file__).parent, MOTO)

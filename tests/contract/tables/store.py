@@ -1,4 +1,4 @@
-"""A tables store under test: an engine, with what the tests of the port need around it."""
+"""A tables store under test: an engine, and shortcuts for the operations of the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
-from holdfast.operations.expressions.key_conditions import KeyCondition, key_tests
+from holdfast.operations.expressions.key_conditions import KeyCondition, split_key_condition
 from holdfast.operations.expressions.nodes import Condition, Projection, Update
 from holdfast.operations.tables import (
     CreateTable,
@@ -37,7 +37,9 @@ _NUMBERS = itertools.count()
 
 
 class Store:
-    """`settle` does the background work that is due; an endpoint that has none of its own does nothing."""
+    """An engine under test. `settle` does the pending background work; for an endpoint without any it does
+    nothing.
+    """
 
     def __init__(self, engine: str, tables: Tables, settle: Callable[[], None] = lambda: None) -> None:
         self.engine, self.tables, self.settle = engine, tables, settle
@@ -46,14 +48,14 @@ class Store:
         return asyncio.run(self.tables.run(operation))
 
     def create(self, *keys: str, **parts: Any) -> str:
-        """A table of its own for a test, with keys as `name:type`; its name."""
+        """Create a table for a test, with keys as `name:type`, and return its name."""
         definition = table(f"T{os.getpid()}_{next(_NUMBERS)}", *keys, **parts)
         self.run(CreateTable(definition=definition))
-        self.active(definition.name)
+        self.wait_until_active(definition.name)
         return definition.name
 
-    def active(self, name: str) -> TableDescription:
-        """The table once it and all its indexes are ACTIVE."""
+    def wait_until_active(self, name: str) -> TableDescription:
+        """Return the table's description once it and all its indexes are ACTIVE."""
         for _ in range(SETTLING_ROUNDS_MAX):
             described = self.run(DescribeTable(table=name))
             if {described.status, *(state.status for state in described.global_indexes.values())} == {
@@ -69,12 +71,12 @@ class Store:
 
 
 @contextmanager
-def embedded(engine: str, tables: EmbeddedTables) -> Iterator[Store]:
+def run_embedded_store(engine: str, tables: EmbeddedTables) -> Iterator[Store]:
     with tables:
         yield Store(engine, tables, tables.sweep)
 
 
-# --- declared ----------------------------------------------------------------------------------------------
+# --- definitions --------------------------------------------------------------------------------------------
 
 
 def table(
@@ -102,7 +104,7 @@ def index(
     return IndexDefinition(name, KeySchema(*keys), IndexProjection(kind, include))
 
 
-# --- expressed ----------------------------------------------------------------------------------------------
+# --- expressions --------------------------------------------------------------------------------------------
 
 
 def condition(text: str, **values: Any) -> Condition:
@@ -110,7 +112,7 @@ def condition(text: str, **values: Any) -> Condition:
 
 
 def key_condition(text: str, **values: Any) -> KeyCondition:
-    return key_tests(parse_condition(text, "KeyConditionExpression", _placeholders(values)))
+    return split_key_condition(parse_condition(text, "KeyConditionExpression", _placeholders(values)))
 
 
 def update(text: str, **values: Any) -> Update:

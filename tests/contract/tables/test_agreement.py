@@ -1,4 +1,4 @@
-"""Whatever item, condition and update: through our server and the DynamoDB engine it is as in the embedded engine."""
+"""Any item, condition and update has the same outcome through our server as in the embedded engine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from holdfast.operations.tables import CreateTable, DeleteItem, Operation, PutIt
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb import DynamoDBTables, open_dynamodb
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
-from holdfast.wire.server import running_server
-from tests.unit.expressions.test_render import CONDITIONS, NAMES, updates
-from tests.unit.tables_dynamodb.test_values import VALUES
+from holdfast.wire.server import start_server
+from tests.unit.operations.expressions.test_render import CONDITIONS, NAMES, updates
+from tests.unit.stores.tables.dynamodb.test_values import VALUES
 
 from .store import table
 
@@ -54,7 +54,7 @@ STEPS: st.SearchStrategy[Operation[Any]] = st.one_of(
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[EmbeddedTables, DynamoDBTables]]:
-    with open_tables() as one, open_tables() as behind, running_server(tables=behind) as url:
+    with open_tables() as one, open_tables() as behind, start_server(tables=behind) as url:
         for tables in (one, behind):
             tables.run_blocking(CreateTable(definition=table("Tab", "pk:S")))
         other = open_dynamodb(endpoint=url)
@@ -62,7 +62,7 @@ def pair() -> Iterator[tuple[EmbeddedTables, DynamoDBTables]]:
         other.close()
 
 
-def told(act: Any) -> Any:
+def outcome_of(act: Any) -> Any:
     try:
         return act()
     except HoldfastError as error:
@@ -71,9 +71,9 @@ def told(act: Any) -> Any:
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=6))
 @settings(max_examples=100)
-def test_both_say_the_same_at_every_step(
+def test_both_engines_agree_at_every_step(
     pair: tuple[EmbeddedTables, DynamoDBTables], steps: list[Operation[Any]]
 ) -> None:
     one, other = pair
     for step in (DeleteItem(table="Tab", key=KEY), *steps):
-        assert told(lambda: asyncio.run(other.run(step))) == told(lambda: one.run_blocking(step))  # noqa: B023
+        assert outcome_of(lambda: asyncio.run(other.run(step))) == outcome_of(lambda: one.run_blocking(step))  # noqa: B023

@@ -1,4 +1,4 @@
-"""Capacity units as the service bills them, told by table and index."""
+"""Capacity units as the service bills them, by table and index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.operations.tables import (
     ConsumedCapacity,
     DeleteItem,
     GetItem,
-    KeysOfTable,
+    KeysAndAttributes,
     PutItem,
     Query,
     Scan,
@@ -33,21 +33,23 @@ def name(store: Store) -> str:
     return store.create("pk:S", "sk:N")
 
 
-def test_nothing_is_told_unless_asked(store: Store, name: str) -> None:
+def test_returns_no_capacity_unless_requested(store: Store, name: str) -> None:
     assert store.run(PutItem(table=name, item={"pk": "a", "sk": 1})).capacity is None
     assert store.run(GetItem(table=name, key={"pk": "a", "sk": 1})).capacity is None
     assert store.run(Scan(table=name)).capacity is None
 
 
 @pytest.mark.parametrize("detail", ["TOTAL", "INDEXES"])
-def test_a_read_costs_by_four_kilobytes_and_half_if_it_may_be_stale(
+def test_read_costs_per_4_kb_and_half_when_eventually_consistent(
     store: Store, name: str, detail: CapacityDetail
 ) -> None:
     store.put(name, {"pk": "a", "sk": 1, "x": LARGE})
-    asked = {"table": name, "key": {"pk": "a", "sk": 1}, "capacity": detail}
+    key: Item = {"pk": "a", "sk": 1}
+    consistent = GetItem(table=name, key=key, capacity=detail, consistent=True)
+    eventual = GetItem(table=name, key=key, capacity=detail)
 
-    assert store.run(GetItem(**asked, consistent=True)).capacity == ConsumedCapacity(name, Units(read=2.0))  # type: ignore[arg-type]
-    assert store.run(GetItem(**asked)).capacity == ConsumedCapacity(name, Units(read=1.0))  # type: ignore[arg-type]
+    assert store.run(consistent).capacity == ConsumedCapacity(name, Units(read=2.0))
+    assert store.run(eventual).capacity == ConsumedCapacity(name, Units(read=1.0))
 
 
 def test_a_write_costs_by_the_kilobyte(store: Store, name: str) -> None:
@@ -60,7 +62,7 @@ def test_a_write_costs_by_the_kilobyte(store: Store, name: str) -> None:
     assert store.run(deleted).capacity == ConsumedCapacity(name, Units(write=5.0))
 
 
-def test_each_index_is_told_apart(store: Store) -> None:
+def test_reports_each_index_separately(store: Store) -> None:
     name = store.create(
         "pk:S",
         "sk:N",
@@ -76,27 +78,27 @@ def test_each_index_is_told_apart(store: Store) -> None:
     assert consumed.total == Units(write=3.0)
 
 
-def test_a_query_of_an_index_is_told_of_the_index(store: Store) -> None:
+def test_index_query_is_charged_to_the_index(store: Store) -> None:
     name = store.create("pk:S", attributes=("kind:S",), gsi=(index("by_kind", "kind"),))
     store.put(name, {"pk": "a", "kind": "x"})
 
-    asked = Query(
+    query = Query(
         table=name, index="by_kind", key_condition=key_condition("kind = :k", k="x"), capacity="INDEXES"
     )
-    consumed = store.run(asked).capacity
+    consumed = store.run(query).capacity
     assert consumed == ConsumedCapacity(name, Units(), {}, {"by_kind": Units(read=0.5)})
 
 
 def test_a_page_sums_its_items_before_it_rounds(store: Store, name: str) -> None:
     store.put(name, *({"pk": "a", "sk": n, "x": "x" * 1000} for n in range(6)))
 
-    asked = Query(
+    query = Query(
         table=name, key_condition=key_condition("pk = :p", p="a"), consistent=True, capacity="TOTAL"
     )
-    assert store.run(asked).capacity == ConsumedCapacity(name, Units(read=2.0))
+    assert store.run(query).capacity == ConsumedCapacity(name, Units(read=2.0))
 
 
-def test_a_batch_is_told_by_table(store: Store, name: str) -> None:
+def test_reports_a_batch_by_table(store: Store, name: str) -> None:
     other = store.create("pk:S")
     batch = puts(name, [{"pk": "a", "sk": n} for n in range(3)]) + puts(other, [{"pk": "a", "x": LARGE}])
 
@@ -105,7 +107,7 @@ def test_a_batch_is_told_by_table(store: Store, name: str) -> None:
         name: Units(write=3.0), other: Units(write=5.0),
     }  # fmt: skip
     keys: tuple[Item, ...] = tuple({"pk": "a", "sk": n} for n in range(3))
-    got = store.run(BatchGetItem(requests=(KeysOfTable(name, keys),), capacity="TOTAL"))
+    got = store.run(BatchGetItem(requests=(KeysAndAttributes(name, keys),), capacity="TOTAL"))
     assert got.capacity == (ConsumedCapacity(name, Units(read=1.5)),)
 
 

@@ -1,4 +1,4 @@
-"""Tables made, described, changed, listed and deleted."""
+"""Tables created, described, changed, listed and deleted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_provisioned_throughput_is_described(store: Store) -> None:
     assert definition.global_indexes[0].throughput == Throughput(1, 2)
 
 
-def test_deletion_protection_is_described_and_keeps_the_table(store: Store) -> None:
+def test_deletion_protection_is_described_and_prevents_deletion(store: Store) -> None:
     name = store.create("pk:S", deletion_protection=True)
 
     assert store.run(DescribeTable(table=name)).definition.deletion_protection
@@ -76,19 +76,19 @@ def test_an_index_can_be_added_to_a_table_with_items_and_removed(store: Store) -
         )
     )
     assert changed.definition.global_indexes == (index("by_kind", "kind", "n"),)
-    store.active(name)
-    asked = Query(table=name, index="by_kind", key_condition=key_condition("kind = :k", k="x"), forward=False)
-    assert [item["n"] for item in store.run(asked).items or ()] == [4, 3, 2, 1, 0]
+    store.wait_until_active(name)
+    query = Query(table=name, index="by_kind", key_condition=key_condition("kind = :k", k="x"), forward=False)
+    assert [item["n"] for item in store.run(query).items or ()] == [4, 3, 2, 1, 0]
 
     store.run(UpdateTable(table=name, index_changes=(DeleteIndex("by_kind"),)))
-    assert store.active(name).definition.global_indexes == ()
+    assert store.wait_until_active(name).definition.global_indexes == ()
 
 
 def test_billing_can_change_to_provisioned(store: Store) -> None:
     name = store.create("pk:S")
 
     store.run(UpdateTable(table=name, billing_mode="PROVISIONED", throughput=Throughput(5, 6)))
-    definition = store.active(name).definition
+    definition = store.wait_until_active(name).definition
     assert (definition.billing_mode, definition.throughput) == ("PROVISIONED", Throughput(5, 6))
 
 
@@ -98,9 +98,9 @@ def test_a_stream_can_be_switched_on_and_off(store: Store) -> None:
     switched_on = store.run(UpdateTable(table=name, stream=StreamChange("KEYS_ONLY")))
     assert (switched_on.stream_view, switched_on.definition.stream_view) == ("KEYS_ONLY", "KEYS_ONLY")
     assert switched_on.stream_label is not None
-    store.active(name)
+    store.wait_until_active(name)
     store.run(UpdateTable(table=name, stream=StreamChange(None)))
-    assert store.active(name).stream_view is None
+    assert store.wait_until_active(name).stream_view is None
 
 
 def test_tables_are_listed_in_order_a_page_at_a_time(store: Store) -> None:
@@ -115,11 +115,11 @@ def test_tables_are_listed_in_order_a_page_at_a_time(store: Store) -> None:
         if after is None:
             break
     assert set(names) <= set(found)
-    # Moto lists tables in the order they were made, which is the same only by chance.
+    # moto lists tables in order of creation, which is the same only by chance.
     assert found == sorted(found) or store.engine == "moto"
 
 
-def test_a_deleted_table_is_described_once_more_and_then_gone(store: Store) -> None:
+def test_delete_describes_the_table_and_removes_it(store: Store) -> None:
     name = store.create("pk:S", "sk:N")
 
     last = store.run(DeleteTable(table=name))
@@ -129,7 +129,7 @@ def test_a_deleted_table_is_described_once_more_and_then_gone(store: Store) -> N
         store.run(DescribeTable(table=name))
 
 
-def test_a_table_that_is_going_says_so(store: Store) -> None:
+def test_deleting_table_reports_its_status(store: Store) -> None:
     assert store.run(DeleteTable(table=store.create("pk:S"))).status == "DELETING"
 
 
@@ -140,24 +140,24 @@ def test_a_table_has_an_id(store: Store) -> None:
     assert one != two
 
 
-def test_limits_are_told(store: Store) -> None:
+def test_returns_limits(store: Store) -> None:
     limits = store.run(DescribeLimits())
 
     assert 0 < limits.table_read <= limits.account_read
     assert 0 < limits.table_write <= limits.account_write
 
 
-# --- refused ------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
-def test_a_table_that_exists_cannot_be_made(store: Store) -> None:
+def test_rejects_an_existing_table(store: Store) -> None:
     name = store.create("pk:S")
 
     with pytest.raises(AlreadyExists):
         store.run(CreateTable(definition=table(name, "pk:S")))
 
 
-def test_what_is_not_there_is_not_found(store: Store) -> None:
+def test_missing_resource_is_not_found(store: Store) -> None:
     for operation in (
         DescribeTable(table="Nowhere"),
         DeleteTable(table="Nowhere"),

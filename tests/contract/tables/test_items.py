@@ -1,4 +1,4 @@
-"""One item put, read, changed and deleted, with conditions and what each returns."""
+"""Single items put, read, updated and deleted, with conditions and return values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.errors import ConditionFailed, InvalidRequest, NotFound
 from holdfast.operations.tables import DeleteItem, GetItem, PutItem, UpdateItem, WriteResult
-from holdfast.operations.values import Item, same
+from holdfast.operations.values import Item, are_equal
 
 from .store import Store, condition, projection, update
 
@@ -47,12 +47,12 @@ def item_of(store: Store, name: str) -> Item | None:
     return store.run(GetItem(table=name, key=KEY, consistent=True)).item
 
 
-def test_every_type_of_value_comes_back_as_it_went(store: Store, name: str) -> None:
+def test_every_type_of_value_comes_back_unchanged(store: Store, name: str) -> None:
     store.put(name, EVERY_TYPE)
 
     found = item_of(store, name)
     assert found is not None
-    assert same(found, EVERY_TYPE)
+    assert are_equal(found, EVERY_TYPE)
 
 
 def test_numbers_come_back_canonical(store: Store, name: str) -> None:
@@ -136,7 +136,7 @@ def test_a_failed_condition_shows_no_item_unless_asked(store: Store, name: str) 
         pytest.param("m.leaves[0] = :v AND attribute_not_exists(m.elsewhere)", {"v": True}, id="paths"),
     ],
 )
-def test_a_condition_of_every_kind_is_judged(store: Store, name: str, text: str, values: Item) -> None:
+def test_evaluates_every_kind_of_condition(store: Store, name: str, text: str, values: Item) -> None:
     item: Item = {"pk": "a", "x": 1, "y": 2, "s": "abc", "tags": frozenset({"t"}), "m": {"leaves": [True]}}
     store.put(name, item)
 
@@ -176,9 +176,7 @@ def test_an_update_sets_removes_adds_and_deletes(store: Store, name: str) -> Non
         ("UPDATED_NEW", {"x": 2, "z": 3}),
     ],
 )
-def test_an_update_returns_what_it_was_asked_for(
-    store: Store, name: str, returns: str, attributes: Item
-) -> None:
+def test_update_returns_the_requested_values(store: Store, name: str, returns: str, attributes: Item) -> None:
     store.put(name, {"pk": "a", "x": 1, "y": 1})
 
     change = update("SET x = :x, z = :z", x=2, z=3)
@@ -208,7 +206,7 @@ def test_an_update_whose_condition_fails_shows_the_item(store: Store, name: str)
     assert failed.value.item == {"pk": "a", "version": 3}
 
 
-def test_a_delete_returns_the_item_and_an_absent_one_is_no_error(store: Store, name: str) -> None:
+def test_delete_returns_the_item_and_accepts_an_absent_one(store: Store, name: str) -> None:
     store.put(name, {"pk": "a", "x": 1})
 
     assert store.run(DeleteItem(table=name, key=KEY, returns="ALL_OLD")).attributes == {"pk": "a", "x": 1}
@@ -227,10 +225,10 @@ def test_a_delete_whose_condition_fails_leaves_the_item(store: Store, name: str)
     assert item_of(store, name) == {"pk": "a", "x": 1}
 
 
-# --- refused ------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
-def test_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+def test_missing_table_is_not_found(store: Store) -> None:
     for operation in (GetItem(table="Nowhere", key=KEY), PutItem(table="Nowhere", item=KEY)):
         with pytest.raises(NotFound):
             store.run(operation)
@@ -268,7 +266,7 @@ def test_an_empty_key_is_refused(store: Store, name: str) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_cannot_be_stored_is_refused(store: Store, name: str, value: object) -> None:
+def test_rejects_values_that_cannot_be_stored(store: Store, name: str, value: object) -> None:
     with pytest.raises(InvalidRequest):
         store.run(PutItem(table=name, item={"pk": "a", "x": value}))  # type: ignore[dict-item]
 
@@ -290,6 +288,6 @@ def test_changing_a_key_is_refused(store: Store, name: str) -> None:
         store.run(UpdateItem(table=name, key=KEY, update=update("SET pk = :b", b="b")))
 
 
-def test_what_is_no_operation_of_the_port_is_refused(store: Store, name: str) -> None:
+def test_rejects_an_unknown_operation(store: Store, name: str) -> None:
     with pytest.raises(InvalidRequest):
         store.run(GetItem(table=name, key="a"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Lifetimes: told and changed, and items whose life is over kept from those who ask for that."""
+"""Time to live: described and changed, and expired items hidden on request."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from holdfast.operations.tables import (
     DescribeTimeToLive,
     DescribeTimeToLiveResult,
     GetItem,
-    KeysOfTable,
-    LifetimeSpecification,
+    KeysAndAttributes,
     Query,
     Scan,
+    TimeToLiveSpecification,
     UpdateTimeToLive,
 )
 from holdfast.operations.values import Item
 
 from .store import Store, condition, key_condition, projection
 
-# Read once. What is over is so by a minute: an engine may have removed it meanwhile, which looks the same.
+# Read once. Expired items expired a minute ago: an engine may have removed them, which looks the same.
 NOW = int(time.time())
 ITEMS: list[Item] = [
     {"pk": "a", "sk": "over", "ends": NOW - 60, "x": 1},
@@ -50,13 +50,13 @@ def test_lifetimes_are_switched_on_and_off(store: Store) -> None:
     assert store.run(DescribeTimeToLive(table=name)) == DescribeTimeToLiveResult("DISABLED")
 
     changed = store.run(UpdateTimeToLive(table=name, attribute="ends", enabled=True))
-    assert changed == LifetimeSpecification("ends", True)
+    assert changed == TimeToLiveSpecification("ends", True)
     assert store.run(DescribeTimeToLive(table=name)) == DescribeTimeToLiveResult("ENABLED", "ends")
     store.run(UpdateTimeToLive(table=name, attribute="ends", enabled=False))
     assert store.run(DescribeTimeToLive(table=name)).status == "DISABLED"
 
 
-def test_what_is_on_already_is_refused(store: Store) -> None:
+def test_rejects_enabling_ttl_twice(store: Store) -> None:
     name = store.create("pk:S")
     store.run(UpdateTimeToLive(table=name, attribute="ends", enabled=True))
 
@@ -64,15 +64,15 @@ def test_what_is_on_already_is_refused(store: Store) -> None:
         store.run(UpdateTimeToLive(table=name, attribute="ends", enabled=True))
 
 
-def test_lifetimes_of_a_table_that_is_not_there_are_not_found(store: Store) -> None:
+def test_ttl_of_a_missing_table_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         store.run(DescribeTimeToLive(table="Nowhere"))
 
 
-# --- hidden -------------------------------------------------------------------------------------------------
+# --- hidden items -------------------------------------------------------------------------------------------
 
 
-def test_an_item_whose_life_is_over_reads_as_absent(store: Store, name: str) -> None:
+def test_expired_item_reads_as_absent(store: Store, name: str) -> None:
     def item_of(sk: str, **more: Any) -> Item | None:
         return store.run(GetItem(table=name, key={"pk": "a", "sk": sk}, hide_expired=True, **more)).item
 
@@ -82,28 +82,28 @@ def test_an_item_whose_life_is_over_reads_as_absent(store: Store, name: str) -> 
     assert item_of("text") == ITEMS[3]
 
 
-def test_a_page_hides_what_is_over_and_counts_what_it_shows(store: Store, name: str) -> None:
-    asked = Query(table=name, key_condition=key_condition("pk = :p", p="a"), hide_expired=True)
+def test_page_hides_expired_items_and_counts_the_rest(store: Store, name: str) -> None:
+    query = Query(table=name, key_condition=key_condition("pk = :p", p="a"), hide_expired=True)
 
-    page = store.run(asked)
+    page = store.run(query)
     assert [item["sk"] for item in page.items or ()] == SHOWN
     assert page.count == len(SHOWN)
-    assert store.run(replace(asked, select="COUNT")).count == len(SHOWN)
-    filtered = store.run(replace(asked, filter=condition("x = :one", one=1), projection=projection("sk")))
+    assert store.run(replace(query, select="COUNT")).count == len(SHOWN)
+    filtered = store.run(replace(query, filter=condition("x = :one", one=1), projection=projection("sk")))
     assert filtered.items == [{"sk": sk} for sk in SHOWN if sk != "other"]
 
 
-def test_a_scan_hides_what_is_over(store: Store, name: str) -> None:
+def test_scan_hides_expired_items(store: Store, name: str) -> None:
     page = store.run(Scan(table=name, hide_expired=True))
 
     assert sorted(str(item["sk"]) for item in page.items or ()) == SHOWN
 
 
-def test_a_batch_hides_what_is_over(store: Store, name: str) -> None:
+def test_batch_hides_expired_items(store: Store, name: str) -> None:
     keys = tuple({"pk": "a", "sk": item["sk"]} for item in ITEMS)
-    asked = KeysOfTable(name, keys, projection=projection("sk"))
+    request = KeysAndAttributes(name, keys, projection=projection("sk"))
 
-    result = store.run(BatchGetItem(requests=(asked,), hide_expired=True))
+    result = store.run(BatchGetItem(requests=(request,), hide_expired=True))
     assert sorted(str(item["sk"]) for item in result.items[name]) == SHOWN
     assert all(set(item) == {"sk"} for item in result.items[name])
 

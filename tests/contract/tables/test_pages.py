@@ -20,7 +20,7 @@ NUMBERS = [-5, 0, Decimal("1.5"), 2, 10, 300]
 
 @pytest.fixture
 def name(store: Store) -> str:
-    """One partition with texts as sort keys, among others."""
+    """Create one partition with texts as sort keys, among others."""
     made = store.create("pk:S", "sk:S")
     store.put(made, *({"pk": "a", "sk": sk, "n": n} for n, sk in enumerate(["a", "ab", "abc", "b", "c"])))
     store.put(made, {"pk": "b", "sk": "a", "n": 10}, {"pk": "c", "sk": "a", "n": 11})
@@ -61,12 +61,12 @@ def every_item(store: Store, operation: Query | Scan) -> list[Item]:
 def test_a_key_condition_of_every_kind(
     store: Store, name: str, test: str, values: dict[str, Any], found: list[str]
 ) -> None:
-    asked = Query(table=name, key_condition=key_condition(f"pk = :p{test}", p="a", **values))
+    query = Query(table=name, key_condition=key_condition(f"pk = :p{test}", p="a", **values))
 
-    forward = store.run(asked)
+    forward = store.run(query)
     assert sort_keys(forward) == found
     assert (forward.count, forward.scanned_count, forward.last_key) == (len(found), len(found), None)
-    assert sort_keys(store.run(replace(asked, forward=False))) == found[::-1]
+    assert sort_keys(store.run(replace(query, forward=False))) == found[::-1]
 
 
 def test_numbers_are_ordered_by_their_value(store: Store) -> None:
@@ -91,12 +91,12 @@ def test_binaries_are_ordered_by_their_unsigned_bytes(store: Store) -> None:
 
 
 def test_pages_follow_each_other_by_their_start_key(store: Store, name: str) -> None:
-    asked = Query(table=name, key_condition=key_condition("pk = :p", p="a"), limit=2)
+    query = Query(table=name, key_condition=key_condition("pk = :p", p="a"), limit=2)
 
-    pages = every_page(store, asked)
+    pages = every_page(store, query)
     assert [sort_keys(page) for page in pages[:3]] == [["a", "ab"], ["abc", "b"], ["c"]]
     assert pages[0].last_key == {"pk": "a", "sk": "ab"}
-    backwards = every_page(store, replace(asked, forward=False))
+    backwards = every_page(store, replace(query, forward=False))
     assert [sort_keys(page) for page in backwards[:3]] == [["c", "b"], ["abc", "ab"], ["a"]]
 
 
@@ -110,15 +110,15 @@ def test_a_page_ends_at_a_megabyte(store: Store) -> None:
 
 
 def test_a_filter_hides_after_the_page_was_read(store: Store, name: str) -> None:
-    asked = Query(
+    query = Query(
         table=name,
         key_condition=key_condition("pk = :p", p="a"),
         filter=condition("n = :one OR n > :three", one=1, three=3),
     )
 
-    page = store.run(asked)
+    page = store.run(query)
     assert (sort_keys(page), page.count, page.scanned_count) == (["ab", "c"], 2, 5)
-    first = store.run(replace(asked, limit=1))
+    first = store.run(replace(query, limit=1))
     assert (first.items, first.count, first.scanned_count, first.last_key) == (
         [],
         0,
@@ -128,28 +128,28 @@ def test_a_filter_hides_after_the_page_was_read(store: Store, name: str) -> None
 
 
 def test_a_count_has_no_items(store: Store, name: str) -> None:
-    asked = Query(
+    query = Query(
         table=name,
         key_condition=key_condition("pk = :p", p="a"),
         filter=condition("n > :one", one=1),
         select="COUNT",
     )
 
-    page = store.run(asked)
+    page = store.run(query)
     assert (page.items, page.count, page.scanned_count) == (None, 3, 5)
 
 
 def test_a_projection_shows_only_what_it_names(store: Store, name: str) -> None:
-    asked = Query(
+    query = Query(
         table=name,
         key_condition=key_condition("pk = :p AND sk = :s", p="a", s="b"),
         projection=projection("n"),
     )
 
-    assert store.run(asked).items == [{"n": 3}]
+    assert store.run(query).items == [{"n": 3}]
 
 
-def test_a_partition_that_is_not_there_is_empty(store: Store, name: str) -> None:
+def test_missing_partition_is_empty(store: Store, name: str) -> None:
     page = store.run(Query(table=name, key_condition=key_condition("pk = :p", p="nobody")))
 
     assert page == PageResult([], 0, 0)
@@ -164,7 +164,7 @@ def test_a_scan_finds_every_item_whatever_its_pages(store: Store, name: str) -> 
     assert len(found) == 7
 
 
-def test_segments_are_together_the_whole(store: Store) -> None:
+def test_segments_cover_the_whole_table(store: Store) -> None:
     name = store.create("pk:S")
     store.put(name, *({"pk": f"{n}"} for n in range(40)))
 
@@ -177,18 +177,18 @@ def test_segments_are_together_the_whole(store: Store) -> None:
 
 
 def test_a_scan_filters_and_counts(store: Store, name: str) -> None:
-    asked = Scan(table=name, filter=condition("n >= :ten", ten=10))
+    scan = Scan(table=name, filter=condition("n >= :ten", ten=10))
 
-    page = store.run(asked)
+    page = store.run(scan)
     assert (page.count, page.scanned_count) == (2, 7)
-    assert store.run(replace(asked, select="COUNT")) == replace(page, items=None)
+    assert store.run(replace(scan, select="COUNT")) == replace(page, items=None)
 
 
 # --- indexes ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def indexed(store: Store) -> str:
+def indexed_table(store: Store) -> str:
     made = store.create(
         "pk:S",
         "sk:S",
@@ -210,51 +210,54 @@ def of_kind(name: str, used: str, **more: Any) -> Query:
     return Query(table=name, index=used, key_condition=key_condition("kind = :k", k="x"), **more)
 
 
-def test_a_global_index_is_ordered_by_its_own_key_and_leaves_out_what_has_none(
-    store: Store, indexed: str
+def test_global_index_is_ordered_by_its_key_and_omits_items_without_it(
+    store: Store, indexed_table: str
 ) -> None:
-    assert sort_keys(store.run(of_kind(indexed, "by_kind"))) == ["3", "2", "0"]
-    assert len(every_item(store, Scan(table=indexed, index="by_kind"))) == 4
+    assert sort_keys(store.run(of_kind(indexed_table, "by_kind"))) == ["3", "2", "0"]
+    assert len(every_item(store, Scan(table=indexed_table, index="by_kind"))) == 4
 
 
-def test_a_page_of_a_global_index_ends_with_both_keys(store: Store, indexed: str) -> None:
-    asked = of_kind(indexed, "by_kind", limit=2)
+def test_a_page_of_a_global_index_ends_with_both_keys(store: Store, indexed_table: str) -> None:
+    query = of_kind(indexed_table, "by_kind", limit=2)
 
-    pages = every_page(store, asked)
+    pages = every_page(store, query)
     assert pages[0].last_key == {"kind": "x", "grade": 8, "pk": "a", "sk": "2"}
     assert [sort_keys(page) for page in pages[:2]] == [["3", "2"], ["0"]]
 
 
-def test_an_index_shows_what_it_projects(store: Store, indexed: str) -> None:
-    shown = store.run(of_kind(indexed, "kinds_only", limit=1)).items
+def test_an_index_shows_what_it_projects(store: Store, indexed_table: str) -> None:
+    shown = store.run(of_kind(indexed_table, "kinds_only", limit=1)).items
     assert shown is not None
     assert set(shown[0]) == {"pk", "sk", "kind"}
-    shown = store.run(of_kind(indexed, "some", limit=1)).items
+    shown = store.run(of_kind(indexed_table, "some", limit=1)).items
     assert shown is not None
     assert set(shown[0]) == {"pk", "sk", "kind", "x"}
 
 
-def test_a_local_index_orders_a_partition_and_can_fetch_the_rest(store: Store, indexed: str) -> None:
-    asked = Query(
-        table=indexed, index="by_rank", key_condition=key_condition("pk = :p", p="a"), consistent=True
+def test_a_local_index_orders_a_partition_and_can_fetch_the_rest(store: Store, indexed_table: str) -> None:
+    query = Query(
+        table=indexed_table, index="by_rank", key_condition=key_condition("pk = :p", p="a"), consistent=True
     )
-    assert sort_keys(store.run(asked)) == ["3", "2", "1", "0"]
+    assert sort_keys(store.run(query)) == ["3", "2", "1", "0"]
 
-    whole = replace(asked, index="ranks_only", select="ALL_ATTRIBUTES", limit=1)
+    whole = replace(query, index="ranks_only", select="ALL_ATTRIBUTES", limit=1)
     assert store.run(whole).items == [{"pk": "a", "sk": "3", "kind": "x", "grade": 7, "x": 3, "y": 3}]
 
 
-def test_a_range_on_a_local_index(store: Store, indexed: str) -> None:
-    asked = key_condition("pk = :p AND grade BETWEEN :v AND :w", p="a", v=8, w=9)
+def test_a_range_on_a_local_index(store: Store, indexed_table: str) -> None:
+    key_range = key_condition("pk = :p AND grade BETWEEN :v AND :w", p="a", v=8, w=9)
 
-    assert sort_keys(store.run(Query(table=indexed, index="by_rank", key_condition=asked))) == ["2", "1"]
+    assert sort_keys(store.run(Query(table=indexed_table, index="by_rank", key_condition=key_range))) == [
+        "2",
+        "1",
+    ]
 
 
-# --- refused ------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "make_request",
     [
         pytest.param(lambda t: Query(table=t, key_condition=key_condition("n = :v", v=1)), id="no key"),
         pytest.param(
@@ -278,11 +281,13 @@ def test_a_range_on_a_local_index(store: Store, indexed: str) -> None:
         pytest.param(lambda t: Scan(table=t, limit=0), id="limit"),
     ],
 )
-def test_a_page_is_refused_for(store: Store, name: str, asked: Callable[[str], Query | Scan]) -> None:
+def test_rejects_an_invalid_page_request(
+    store: Store, name: str, make_request: Callable[[str], Query | Scan]
+) -> None:
     with pytest.raises(InvalidRequest):
-        store.run(asked(name))
+        store.run(make_request(name))
 
 
-def test_a_page_of_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+def test_page_of_a_missing_table_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         store.run(Scan(table="Nowhere"))

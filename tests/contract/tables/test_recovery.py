@@ -35,7 +35,7 @@ def name(store: Store) -> str:
     return made
 
 
-def backed_up(store: Store, name: str) -> BackupSummary:
+def make_backup(store: Store, name: str) -> BackupSummary:
     made = store.run(CreateBackup(table=name, name="before"))
     for _ in range(SETTLING_ROUNDS_MAX):
         described = store.run(DescribeBackup(backup=BackupName(name, made.id)))
@@ -62,13 +62,13 @@ def test_recovery_is_switched_on_and_off(store: Store, name: str) -> None:
     assert off == ContinuousBackups(enabled=False)
 
 
-def test_a_window_of_recovery_is_told(store: Store, name: str) -> None:
+def test_describes_the_recovery_window(store: Store, name: str) -> None:
     assert store.run(UpdateContinuousBackups(table=name, enabled=True)).recovery_days == 35
     assert store.run(UpdateContinuousBackups(table=name, enabled=True, recovery_days=7)).recovery_days == 7
 
 
 def test_a_backup_is_described_and_listed(store: Store, name: str) -> None:
-    summary = backed_up(store, name)
+    summary = make_backup(store, name)
 
     assert (summary.name, summary.table, summary.type) == ("before", name, "USER")
     described = store.run(DescribeBackup(backup=BackupName(name, summary.id)))
@@ -82,11 +82,11 @@ def test_a_backup_is_described_and_listed(store: Store, name: str) -> None:
 
 
 def test_a_backup_is_restored_into_another_table(store: Store, name: str) -> None:
-    summary = backed_up(store, name)
+    summary = make_backup(store, name)
     store.put(name, {"pk": "later", "kind": "x"})
 
     store.run(RestoreTableFromBackup(backup=BackupName(name, summary.id), target=f"{name}_restored"))
-    restored = store.active(f"{name}_restored")
+    restored = store.wait_until_active(f"{name}_restored")
     assert contents(store, restored.definition.name) == ITEMS
     assert restored.definition == table(
         f"{name}_restored", "pk:S", attributes=("kind:S",), gsi=(index("by_kind", "kind"),)
@@ -96,11 +96,11 @@ def test_a_backup_is_restored_into_another_table(store: Store, name: str) -> Non
 
 
 def test_a_restored_table_can_be_paid_for_in_another_way_and_have_no_indexes(store: Store, name: str) -> None:
-    backup = BackupName(name, backed_up(store, name).id)
+    backup = BackupName(name, make_backup(store, name).id)
     other = RestoreOverrides(billing_mode="PROVISIONED", throughput=Throughput(2, 3), global_indexes=())
 
     store.run(RestoreTableFromBackup(backup=backup, target=f"{name}_other", overrides=other))
-    definition = store.active(f"{name}_other").definition
+    definition = store.wait_until_active(f"{name}_other").definition
     assert (definition.billing_mode, definition.throughput) == ("PROVISIONED", Throughput(2, 3))
     assert definition.global_indexes == ()
 
@@ -109,19 +109,19 @@ def test_a_table_is_restored_as_it_is_now(store: Store, name: str) -> None:
     store.run(UpdateContinuousBackups(table=name, enabled=True))
 
     store.run(RestoreTableToPointInTime(source=name, target=f"{name}_now"))
-    store.active(f"{name}_now")
+    store.wait_until_active(f"{name}_now")
     assert contents(store, f"{name}_now") == ITEMS
 
 
 def test_a_deleted_backup_is_gone(store: Store, name: str) -> None:
-    backup = BackupName(name, backed_up(store, name).id)
+    backup = BackupName(name, make_backup(store, name).id)
 
     assert store.run(DeleteBackup(backup=backup)).summary.status == "DELETED"
     with pytest.raises(BackupNotFound):
         store.run(DescribeBackup(backup=backup))
 
 
-# --- refused ------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def test_a_restore_without_recovery_is_refused(store: Store, name: str) -> None:
@@ -130,17 +130,17 @@ def test_a_restore_without_recovery_is_refused(store: Store, name: str) -> None:
 
 
 def test_a_restore_into_a_table_that_exists_is_refused(store: Store, name: str) -> None:
-    backup = BackupName(name, backed_up(store, name).id)
+    backup = BackupName(name, make_backup(store, name).id)
 
     with pytest.raises(TableAlreadyExists):
         store.run(RestoreTableFromBackup(backup=backup, target=name))
 
 
-def test_recovery_of_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+def test_recovery_of_a_missing_table_is_not_found(store: Store) -> None:
     with pytest.raises(TableNotFound):
         store.run(DescribeContinuousBackups(table="Nowhere"))
 
 
-def test_a_backup_of_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+def test_backup_of_a_missing_table_is_not_found(store: Store) -> None:
     with pytest.raises(TableNotFound):
         store.run(CreateBackup(table="Nowhere", name="before"))

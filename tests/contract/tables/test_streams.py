@@ -1,4 +1,4 @@
-"""The changes of a table, read from its stream in the order they were made."""
+"""The changes of a table, read from its stream in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .store import Store, update
 KEY: Item = {"pk": "a", "sk": 1}
 
 
-def changed(store: Store, view: str) -> str:
+def make_changes(store: Store, view: str) -> str:
     name = store.create("pk:S", "sk:N", stream_view=view)
     store.put(name, {**KEY, "x": frozenset({"t"})})
     store.run(UpdateItem(table=name, key=KEY, update=update("SET x = :x", x=b"new")))
@@ -42,12 +42,12 @@ def iterator(
     store: Store, stream: StreamName, kind: IteratorKind = "TRIM_HORIZON", number: int | None = None
 ) -> ShardIterator:
     [shard] = store.run(DescribeStream(stream=stream)).shards
-    asked = GetShardIterator(stream=stream, shard=shard.id, kind=kind, sequence_number=number)
-    return store.run(asked)
+    request = GetShardIterator(stream=stream, shard=shard.id, kind=kind, sequence_number=number)
+    return store.run(request)
 
 
 def records(store: Store, place: ShardIterator | None, limit: int = 1000) -> list[StreamRecord]:
-    """All that are there now: up to an answer without any."""
+    """Return all current records, up to an answer without any."""
     found: list[StreamRecord] = []
     while place is not None:
         result = store.run(GetRecords(iterator=place, limit=limit))
@@ -59,8 +59,8 @@ def records(store: Store, place: ShardIterator | None, limit: int = 1000) -> lis
 
 
 @pytest.mark.parametrize("view", ["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"])
-def test_each_change_is_told_with_the_images_of_its_view(store: Store, view: str) -> None:
-    found = records(store, iterator(store, stream_of(store, changed(store, view))))
+def test_each_record_has_the_images_of_its_view(store: Store, view: str) -> None:
+    found = records(store, iterator(store, stream_of(store, make_changes(store, view))))
 
     first, second = {**KEY, "x": frozenset({"t"})}, {**KEY, "x": b"new"}
     with_old, with_new = (
@@ -75,8 +75,8 @@ def test_each_change_is_told_with_the_images_of_its_view(store: Store, view: str
     assert not any(record.by_service for record in found)
 
 
-def test_sequence_numbers_grow_and_name_a_place_to_go_on_from(store: Store) -> None:
-    stream = stream_of(store, changed(store, "KEYS_ONLY"))
+def test_sequence_numbers_grow_and_name_a_position_to_resume_from(store: Store) -> None:
+    stream = stream_of(store, make_changes(store, "KEYS_ONLY"))
 
     found = records(store, iterator(store, stream))
     numbers = [record.sequence_number for record in found]
@@ -87,15 +87,15 @@ def test_sequence_numbers_grow_and_name_a_place_to_go_on_from(store: Store) -> N
     assert [record.event for record in records(store, at)] == ["MODIFY", "REMOVE"]
 
 
-def test_records_come_a_few_at_a_time_if_so_asked(store: Store) -> None:
-    place = iterator(store, stream_of(store, changed(store, "KEYS_ONLY")))
+def test_limit_bounds_the_records_of_a_page(store: Store) -> None:
+    place = iterator(store, stream_of(store, make_changes(store, "KEYS_ONLY")))
 
     assert len(store.run(GetRecords(iterator=place, limit=2)).records) == 2
     assert len(records(store, place, limit=2)) == 3
 
 
-def test_the_latest_place_is_after_all_that_was(store: Store) -> None:
-    name = changed(store, "KEYS_ONLY")
+def test_latest_iterator_starts_after_existing_records(store: Store) -> None:
+    name = make_changes(store, "KEYS_ONLY")
     place = iterator(store, stream_of(store, name), "LATEST")
     store.put(name, {"pk": "b", "sk": 1})
 
@@ -118,7 +118,7 @@ def test_a_table_without_a_stream_lists_none(store: Store) -> None:
     assert store.run(ListStreams(table=store.create("pk:S"))).streams == ()
 
 
-def test_a_stream_that_is_not_there_is_not_found(store: Store) -> None:
+def test_missing_stream_is_not_found(store: Store) -> None:
     name = store.create("pk:S", stream_view="KEYS_ONLY")
 
     with pytest.raises(NotFound):

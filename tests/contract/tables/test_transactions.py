@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, a reason for each action, and a token that makes a repeat harmless."""
+"""Transactions: all or nothing, a reason per action, and idempotency tokens."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_all_actions_of_a_transaction_happen(store: Store, name: str) -> None:
     assert found == {"new": {"pk": "new"}, "a": {"pk": "a", "n": 11}, "c": {"pk": "c", "n": 3}}
 
 
-def test_one_failed_condition_cancels_all_and_says_which(store: Store, name: str) -> None:
+def test_failed_condition_cancels_the_transaction_and_names_its_action(store: Store, name: str) -> None:
     with pytest.raises(TransactionCancelled) as cancelled:
         store.run(
             TransactWriteItems(
@@ -102,7 +102,7 @@ def test_without_a_token_a_repeat_is_another_transaction(store: Store, name: str
     assert item_of(store, name, "a") == {"pk": "a", "n": 3}
 
 
-def test_items_are_read_at_one_moment_in_the_order_asked(store: Store, name: str) -> None:
+def test_reads_items_at_one_moment_in_request_order(store: Store, name: str) -> None:
     result = store.run(
         TransactGetItems(
             gets=(
@@ -125,7 +125,7 @@ def test_one_item_twice_in_a_transaction_is_refused(store: Store, name: str) -> 
         )
 
 
-def test_an_update_that_cannot_be_is_a_reason(store: Store, name: str) -> None:
+def test_invalid_update_is_a_cancellation_reason(store: Store, name: str) -> None:
     store.put(name, {"pk": "text", "n": "text"})
 
     with pytest.raises(TransactionCancelled) as cancelled:
@@ -149,7 +149,7 @@ def test_none_and_more_than_a_hundred_actions_are_refused(store: Store, name: st
         store.run(TransactWriteItems(actions=actions))
 
 
-def test_a_transaction_on_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+def test_transaction_on_a_missing_table_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         store.run(TransactWriteItems(actions=(PutItem(table="Nowhere", item={"pk": "a"}),)))
     with pytest.raises(NotFound):

@@ -1,7 +1,7 @@
 """Open cursors of every kind of read, with every kind of condition and value.
 
-A cursor is bound to its question by a hash over the class names and values of the key condition and the filter. So
-every class that can be part of a question appears here.
+A cursor is bound to its question by a hash over the class names and values of the key condition and the
+filter. So every class that can be part of a question appears here.
 """
 
 from __future__ import annotations
@@ -147,11 +147,11 @@ def books_about(subject: Subject, limit: int = PAGE, after: str | None = None) -
 PATTERNS: Final = (books_about,)
 
 
-# --- the questions ------------------------------------------------------------------------------------------
+# --- queries ------------------------------------------------------------------------------------------------
 
 
 def questions() -> dict[str, PagedRead[Any, Any]]:
-    """Return every question of which the corpus keeps an open cursor, by name: its first page."""
+    """Return every query of which the corpus keeps an open cursor, by name: its first page."""
     books = Book.of(BRANCH).query()
     asked: dict[str, PagedRead[Any, Any]] = {
         f"filter: {name}": books.where(condition) for name, condition in conditions().items()
@@ -304,10 +304,10 @@ async def write(stores: Stores) -> dict[str, Any]:
     await stores.run(batch_put([Loan.put(_loan(number)) for number in range(12)]))
     remarks = [Remark(branch=BRANCH, number=number, text="dusty") for number in range(3)]
     await stores.run(batch_put([*map(Remark.put, remarks)]))
-    return {name: await _cursor_noted(stores, query) for name, query in questions().items()}
+    return {name: await _note_cursor(stores, query) for name, query in questions().items()}
 
 
-async def _cursor_noted(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
+async def _note_cursor(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
     first = await stores.run(query)
     assert first.cursor is not None, "the question has no second page"
     rest = await stores.all(query.after(first.cursor))

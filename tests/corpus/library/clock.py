@@ -1,4 +1,4 @@
-"""The time of the corpus: fixed, and moved by hand."""
+"""Clock of the corpus: fixed, and advanced by the test."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 WRITTEN_AT: Final = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
 
 
-class HandClock:
-    """A clock that does not move until `advance` moves it."""
+class ManualClock:
+    """Clock that moves only when `advance` moves it."""
 
     def __init__(self, now: float = WRITTEN_AT) -> None:
         self.moment = now

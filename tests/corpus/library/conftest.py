@@ -1,4 +1,4 @@
-"""The archives of every version, unpacked and opened with the current code."""
+"""Archives of every version, unpacked and opened with the current code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.stores.tables.embedded import EmbeddedTables
 from holdfast.stores.tables.embedded.jobs.worker import Worker
 from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
 
-from .clock import HandClock
+from .clock import ManualClock
 from .system import open_library
 
 ARCHIVES: Final = [
@@ -26,10 +26,10 @@ ARCHIVES: Final = [
 
 @dataclass(frozen=True)
 class Library:
-    """An archive in use: `notes` are its writer's, and `clock` shows the time when it was written."""
+    """Opened archive: `notes` are its writer's, and `clock` shows the time when it was written."""
 
     stores: Stores
-    clock: HandClock
+    clock: ManualClock
     notes: Any
     folder: Path
     release: Path
@@ -41,7 +41,7 @@ class Library:
 
     @property
     def is_latest(self) -> bool:
-        """Whether the current code must write exactly what this version wrote."""
+        """Return whether the current code must write exactly what this version wrote."""
         return self.release == release_folders()[-1]
 
 
@@ -54,7 +54,7 @@ def anyio_backend() -> str:
 def unpacked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str, Path]:
-    """An archive, and the folder that it was unpacked into: to be copied, never to be opened."""
+    """Unpack an archive into a folder that tests copy and never open."""
     release, name = request.param
     folder = tmp_path_factory.mktemp(f"{release.name}-{name}")
     unpack(release / f"{name}{SUFFIX}", folder)
@@ -67,8 +67,8 @@ async def library(unpacked: tuple[Path, str, Path], tmp_path: Path) -> AsyncIter
     folder = tmp_path / "data"
     shutil.copytree(original, folder)
     notes = load_notes(release, name)
-    clock = HandClock(notes["written_at"])
-    # Without the background worker: what is undone stays so until a test calls `sweep`.
+    clock = ManualClock(notes["written_at"])
+    # Without the background worker, so that open work stays until a test calls `sweep`.
     with patch.object(Worker, "start"):
         stores = open_library(folder, clock)
     try:

@@ -1,6 +1,6 @@
-"""Idempotency records: claimed, done, failed, refused, intended and unknown; and actions that wait in a hold queue.
+"""Idempotency records: claimed, done, failed, refused, intended and unknown; and delayed actions that wait.
 
-The names of the errors in `FAILURES` are stored on the records.
+The records store the names of the errors in `FAILURES`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import Claim, DelayedAction, DelayedActions, Once, OnceRecord, fingerprint
 
-from .clock import WRITTEN_AT, HandClock
-from .process import Killed, dying_process
+from .clock import WRITTEN_AT, ManualClock
+from .process import Killed, make_dying_process
 
 LEASE_S: Final = 60.0
 ACT_S: Final = 10.0
 LIFETIME_S: Final = 30 * 86400.0
-# What the notes keep of a record.
+# The attributes of a record in the notes.
 NOTED: Final = ("status", "attempts", "result", "error", "refused", "owner", "revision")
-# A service that knows a repeat by its key, and forgets the key after a minute.
+# A service that recognizes a repeat by its key, and forgets the key after a minute.
 KEY_KEPT: Final[dict[str, Any]] = {"takes_key": True, "key_kept_s": 60.0}
 
 effects = Table("Effects", "id", ttl="expires_at", naming=keep_names, purpose="What happened once")
@@ -110,7 +110,7 @@ def count(id: str) -> Update[Tally]:
 TABLES: Final = (effects, tallies, letters)
 PATTERNS: Final = (count, *ONCE.patterns, *LETTERS.patterns)
 
-# Errors that a handler raised: each is stored by its name on the record that it failed.
+# Errors that a handler raised: the failed record stores the error's name.
 FAILURES: Final[dict[str, Callable[[], Exception]]] = {
     "failed: already there": lambda: AlreadyExists("It is there."),
     "failed: invalid": lambda: InvalidRequest("It is wrong."),
@@ -122,8 +122,8 @@ FAILURES: Final[dict[str, Callable[[], Exception]]] = {
 }
 
 
-class Service:
-    """An external service that remembers what it was asked, and answers as it was set up to."""
+class FakeService:
+    """External service that remembers its requests, and answers as configured."""
 
     def __init__(self, *, fails: Exception | None = None, knows: dict[str, Any] | None = None) -> None:
         self.fails, self.knows = fails, dict(knows or {})
@@ -148,14 +148,14 @@ class Service:
         return await self.look_up(key)
 
 
-def raising(error: Exception) -> Callable[[Claim[EffectRecord]], Awaitable[object]]:
+def build_failing_effect(error: Exception) -> Callable[[Claim[EffectRecord]], Awaitable[object]]:
     async def effect(claim: Claim[EffectRecord]) -> object:
         raise error
 
     return effect
 
 
-async def counted(claim: Claim[EffectRecord]) -> object:
+async def complete_with_tally(claim: Claim[EffectRecord]) -> object:
     """Complete the claim together with its tally."""
     return await claim.complete(count(claim.record.id), result={"id": claim.record.id, "seat": "7A"})
 
@@ -164,48 +164,53 @@ async def counted(claim: Claim[EffectRecord]) -> object:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
-    await ONCE.do(stores, record("done"), counted)
+    await ONCE.do(stores, record("done"), complete_with_tally)
     done = await ONCE.do(stores, record("done without a result"), lambda claim: claim.complete())
     assert done.result is None
     await ONCE.claim(stores, record("claimed"))
     for id, error in FAILURES.items():
         with suppress(Exception):
-            await ONCE.do(stores, record(id), raising(error()))
+            await ONCE.do(stores, record(id), build_failing_effect(error()))
     given_back = await _claim(stores, "given back")
     await given_back.save(decision="by train")
     await given_back.release()
-    await _write_outside(stores)
+    await _write_external_calls(stores)
     await _write_letters(stores)
     due = await stores.run(LETTERS.due(clock_time(stores), 2))
     return {
         "due": {"cursor": due.cursor, "first": [each.id for each in due]},
         "records": {
-            each.id: _noted(each)
+            each.id: _note_record(each)
             for each in await stores.all(EffectRecord.scan(reason="the notes of the corpus"))
         },
         "letters": {
-            each.id: _noted(each) for each in await stores.all(Letter.scan(reason="the notes of the corpus"))
+            each.id: _note_record(each)
+            for each in await stores.all(Letter.scan(reason="the notes of the corpus"))
         },
     }
 
 
-async def _write_outside(stores: Stores) -> None:
-    """Effects at a service: done, refused for good, refused for now, unknown, and intended without an outcome."""
-    await _outside(stores, "outside: done", Service())
-    await _outside(
-        stores, "outside: refused", Service(fails=ExternalServiceRefused("no_seat", "There is no seat."))
+async def _write_external_calls(stores: Stores) -> None:
+    """Write external calls: done, permanently refused, temporarily refused, unknown, and intended without an
+    outcome.
+    """
+    await _call_external(stores, "outside: done", FakeService())
+    await _call_external(
+        stores, "outside: refused", FakeService(fails=ExternalServiceRefused("no_seat", "There is no seat."))
     )
-    await _outside(
-        stores, "outside: failed", Service(fails=ExternalServiceFailed("It is down.", may_be_done=False))
+    await _call_external(
+        stores, "outside: failed", FakeService(fails=ExternalServiceFailed("It is down.", may_be_done=False))
     )
     for id in ("outside: unknown, was done", "outside: unknown, was not done"):
-        await _outside(stores, id, Service(fails=ExternalServiceFailed("It broke off.", may_be_done=True)))
+        await _call_external(
+            stores, id, FakeService(fails=ExternalServiceFailed("It broke off.", may_be_done=True))
+        )
     await ONCE.claim(stores, record("outside: intended, was done"), act_s=ACT_S)
     late = await _claim(stores, "outside: intended, was not done")
     await late.record_intent(ACT_S, decision="by air")
 
 
-async def _outside(stores: Stores, id: str, service: Service) -> None:
+async def _call_external(stores: Stores, id: str, service: FakeService) -> None:
     with suppress(HoldfastError):
         await ONCE.call_external(stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S)
 
@@ -217,9 +222,9 @@ async def _claim(stores: Stores, id: str) -> Claim[EffectRecord]:
 
 
 async def _write_letters(stores: Stores) -> None:
-    """Letters in every state of the hold queue; what is due was held at an earlier time."""
+    """Write letters in every state of a delayed action; the due ones were delayed at an earlier time."""
     clock = stores.clock
-    assert isinstance(clock, HandClock)
+    assert isinstance(clock, ManualClock)
     clock.advance(-1800)
     for id in ("due 1", "due 2", "due 3", "sent", "refused", "broken off", "reopened", "taken", "failed"):
         await stores.run(LETTERS.delay(stores, letter(id), for_s=1790))
@@ -228,42 +233,42 @@ async def _write_letters(stores: Stores) -> None:
         await stores.run(LETTERS.delay(stores, letter(id), for_s=3600))
     clock.moment = WRITTEN_AT - 150
     broken_off = ExternalServiceFailed("It broke off.", may_be_done=True)
-    await _send(stores, "unknown", Service(fails=broken_off), **KEY_KEPT)
+    await _send(stores, "unknown", FakeService(fails=broken_off), **KEY_KEPT)
     clock.moment = WRITTEN_AT
-    await _send(stores, "unknown", Service(), **KEY_KEPT)
-    await LETTERS.approve(stores, await letter_of(stores, "approved"), by="ada")
-    await LETTERS.edit(stores, await letter_of(stores, "edited"), by="ada", text="Dear all")
-    await LETTERS.cancel(stores, await letter_of(stores, "cancelled"), by="ada", reason="too late")
-    refuses = Service(fails=ExternalServiceRefused("no_address", "There is no such address."))
-    await _send(stores, "sent", Service())
+    await _send(stores, "unknown", FakeService(), **KEY_KEPT)
+    await LETTERS.approve(stores, await read_letter(stores, "approved"), by="ada")
+    await LETTERS.edit(stores, await read_letter(stores, "edited"), by="ada", text="Dear all")
+    await LETTERS.cancel(stores, await read_letter(stores, "cancelled"), by="ada", reason="too late")
+    refuses = FakeService(fails=ExternalServiceRefused("no_address", "There is no such address."))
+    await _send(stores, "sent", FakeService())
     await _send(stores, "refused", refuses)
     await _send(stores, "reopened", refuses)
-    await LETTERS.reopen(stores, await letter_of(stores, "reopened"), by="ada")
-    await _send(stores, "broken off", Service(fails=broken_off))
-    await _send(stores, "failed", Service(fails=ExternalServiceFailed("It is down.", may_be_done=False)))
+    await LETTERS.reopen(stores, await read_letter(stores, "reopened"), by="ada")
+    await _send(stores, "broken off", FakeService(fails=broken_off))
+    await _send(stores, "failed", FakeService(fails=ExternalServiceFailed("It is down.", may_be_done=False)))
     await _send_and_die(stores, "taken")
 
 
-async def _send(stores: Stores, id: str, service: Service, **more: Any) -> None:
+async def _send(stores: Stores, id: str, service: FakeService, **more: Any) -> None:
     more = more or {"look_up": service.find}
     with suppress(HoldfastError):
         await LETTERS.execute(stores, letter(id), act=service.send, act_s=ACT_S, **more)
 
 
 async def _send_and_die(stores: Stores, id: str) -> None:
-    """Leave the intent of a worker that was killed before it could write what came of it."""
-    dying, tables = dying_process(stores)
+    """Leave the intent of a worker that was killed before it recorded the outcome."""
+    dying, tables = make_dying_process(stores)
 
     async def act(record: Letter, key: str) -> dict[str, Any]:
         tables.kill()
         raise Killed
 
     with suppress(Killed):
-        await LETTERS.execute(dying, letter(id), act=act, look_up=Service().find, act_s=ACT_S)
+        await LETTERS.execute(dying, letter(id), act=act, look_up=FakeService().find, act_s=ACT_S)
 
 
 async def leave(stores: Stores) -> dict[str, Any]:
-    """A record whose life is over, and that the store has not removed yet."""
+    """Leave an expired record that the store has not removed yet."""
     ended = datetime.fromtimestamp(WRITTEN_AT - 5, UTC)
     await stores.run(EffectRecord.put(record("ended", expires_at=ended, owner="o", revision=3, attempts=2)))
     return {}
@@ -272,7 +277,7 @@ async def leave(stores: Stores) -> dict[str, Any]:
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-async def effect_of(stores: Stores, id: str) -> EffectRecord:
+async def read_effect(stores: Stores, id: str) -> EffectRecord:
     found = await stores.run(EffectRecord.of(id).get().consistent())
     assert found is not None, id
     return found
@@ -282,16 +287,16 @@ def clock_time(stores: Stores) -> datetime:
     return datetime.fromtimestamp(stores.clock.now(), UTC)
 
 
-async def letter_of(stores: Stores, id: str) -> Letter:
+async def read_letter(stores: Stores, id: str) -> Letter:
     found = await stores.run(Letter.of("d-1").get(id).consistent())
     assert found is not None, id
     return found
 
 
-async def tally_of(stores: Stores, id: str) -> int:
+async def read_tally(stores: Stores, id: str) -> int:
     found = await stores.run(Tally.of(id).get().consistent())
     return 0 if found is None else found.times
 
 
-def _noted(record: OnceRecord) -> dict[str, Any]:
+def _note_record(record: OnceRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in NOTED if getattr(record, name) is not None}

@@ -1,4 +1,4 @@
-"""Encrypted objects with an open listing and a legal hold, and an import that was stopped half-way."""
+"""Encrypted objects with an open listing and a legal hold, and an interrupted import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .process import Killed
 
 OBJECTS: Final = 5
 ROWS: Final = 12
-# Fewer than there are, so that the import is stopped behind its first checkpoint.
+# Fewer than all rows, so that the import is stopped after its first checkpoint.
 STRETCH: Final = 5
 CSV: Final = "imported.csv"
 
@@ -53,12 +53,12 @@ async def _import_and_die(stores: Stores, folder: Path) -> None:
     (folder / CSV).write_text("\n".join(["number,name", *rows]) + "\n")
     stretches = 0
 
-    async def killed_in_the_second_stretch(_: Stores) -> None:
+    async def kill_in_the_second_stretch(_: Stores) -> None:
         nonlocal stretches
         stretches += 1
         if stretches == 2:
             raise Killed
 
-    importer = Importer(Row, put_rows, check=killed_in_the_second_stretch)
+    importer = Importer(Row, put_rows, check=kill_in_the_second_stretch)
     with patch.object(importer, "CHECKPOINT_ROWS", STRETCH), suppress(Killed):
         await import_csv(stores, importer, folder / CSV)

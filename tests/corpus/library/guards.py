@@ -1,4 +1,4 @@
-"""Leases held by dead holders, circuits that are open or tried, and windows of rate limits that are in use."""
+"""Leases of dead holders, circuits that are open or half-open, and rate-limit windows in use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast import Rate, Stores
 from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import BREAKERS, LEASES, RATE_LIMITS, Breaker, Lease, RateLimit
 
-from .process import Killed, dying_process
+from .process import Killed, make_dying_process
 
 SWEEPS: Final = Lease("LS", rate=Rate("sweep"), lease_s=30)
 SHOPS: Final = Breaker(
@@ -29,11 +29,11 @@ TABLES: Final = (LEASES, BREAKERS, RATE_LIMITS)
 PATTERNS: Final = (*SWEEPS.patterns, *SHOPS.patterns, *CALLS.patterns, *SLIDING_CALLS.patterns)
 
 
-async def answers() -> str:
+async def succeed() -> str:
     return "an answer"
 
 
-async def fails() -> str:
+async def fail() -> str:
     raise ExternalServiceFailed("It is down.", may_be_done=False)
 
 
@@ -55,14 +55,14 @@ async def write(stores: Stores) -> dict[str, Any]:
 async def _fail(stores: Stores, shop: str, times: int) -> None:
     for _ in range(times):
         with suppress(ExternalServiceFailed):
-            await SHOPS.call(stores, shop, fails)
+            await SHOPS.call(stores, shop, fail)
 
 
 async def _probe_and_die(stores: Stores, shop: str) -> None:
     """Leave the probe of a caller that was killed during its call."""
     clock: Any = stores.clock
     clock.advance(31)
-    dying, tables = dying_process(stores)
+    dying, tables = make_dying_process(stores)
 
     async def call() -> str:
         tables.kill()

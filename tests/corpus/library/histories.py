@@ -1,4 +1,4 @@
-"""An audit trail with open cursors, and the traces of two subjects: one erased, one to be erased."""
+"""Audit trail with open cursors, and the data of two subjects: one erased, one to be erased."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ TABLES: Final = (trail, readers)
 PATTERNS: Final = DEEDS.patterns
 
 
-async def traces_of(stores: Stores, subject: str) -> SubjectData:
-    """Find everything that belongs to a reader."""
+async def find_subject_data(stores: Stores, subject: str) -> SubjectData:
+    """Find all data that belongs to a reader."""
     facts = await stores.all(Fact.of(subject).query())
     deeds = await stores.all(Deed.of(subject).query())
     return SubjectData(
@@ -64,8 +64,8 @@ async def traces_of(stores: Stores, subject: str) -> SubjectData:
     )
 
 
-def span() -> tuple[datetime, datetime]:
-    """Return the time in which all but the first entry were made."""
+def get_span() -> tuple[datetime, datetime]:
+    """Return the period in which all but the first entry were made."""
     now = datetime.fromtimestamp(WRITTEN_AT, UTC)
     return now + timedelta(seconds=1), now + timedelta(days=1)
 
@@ -85,7 +85,7 @@ async def write(stores: Stores) -> dict[str, Any]:
     assert stores.system is not None
     erasure = await erase(stores.system, stores, ERASED, kind=KIND, compact=False)
     history = await stores.run(DEEDS.history(SUBJECT, PAGE))
-    spanned = await stores.run(DEEDS.between(SUBJECT, *span(), PAGE))
+    spanned = await stores.run(DEEDS.between(SUBJECT, *get_span(), PAGE))
     everything = await stores.all(DEEDS.history(SUBJECT))
     return {
         "history": history.cursor,

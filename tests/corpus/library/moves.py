@@ -1,4 +1,6 @@
-"""Two live migrations, each stopped where its process was killed: half-way through the copy, and in the switch."""
+"""Live migrations, each stopped where its process was killed: half-way through the copy, and in the
+switch.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from holdfast import (
 from holdfast.guarantees import MIGRATIONS, Migration, MigrationState, fence, get_migration_state, lift_hold
 from holdfast.guarantees.table_migration import MigrationStep, Pace, Phase, migrate
 
-from .process import Killed, dying_process
+from .process import Killed, make_dying_process
 
 ROWS: Final = 40
 # Small, so that the copy of a few rows takes several rounds.
@@ -113,23 +115,25 @@ def lift(state: MigrationState) -> Put[MigrationState]:
     return lift_hold(state)
 
 
-def card_of_reader(card: Card) -> CardOfReader:
+def build_card_of_reader(card: Card) -> CardOfReader:
     return CardOfReader(reader=card.reader, number=card.number, version=card.version)
 
 
-def seat_of_row(seat: Seat) -> SeatOfRow:
+def build_seat_of_row(seat: Seat) -> SeatOfRow:
     return SeatOfRow(row=seat.row, number=seat.number, version=seat.version)
 
 
-def desk_of_room(desk: Desk) -> DeskOfRoom:
+def build_desk_of_room(desk: Desk) -> DeskOfRoom:
     return DeskOfRoom(room=desk.room, number=desk.number, version=desk.version)
 
 
 CARDS: Final = Migration(
-    "cards-by-reader", Card, CardOfReader, card_of_reader, Card.version, cards_move, lift
+    "cards-by-reader", Card, CardOfReader, build_card_of_reader, Card.version, cards_move, lift
 )
-SEATS: Final = Migration("seats-by-row", Seat, SeatOfRow, seat_of_row, Seat.version, seats_move, lift)
-DESKS: Final = Migration("desks-by-room", Desk, DeskOfRoom, desk_of_room, Desk.version, desks_move, lift)
+SEATS: Final = Migration("seats-by-row", Seat, SeatOfRow, build_seat_of_row, Seat.version, seats_move, lift)
+DESKS: Final = Migration(
+    "desks-by-room", Desk, DeskOfRoom, build_desk_of_room, Desk.version, desks_move, lift
+)
 
 TABLES: Final = (cards, seats, desks, MIGRATIONS)
 # Created by their migrations.
@@ -149,7 +153,7 @@ async def write(stores: Stores) -> dict[str, Any]:
     await migrate(DESKS, stores, pace=PACE)
     await _die_in_the_copy(stores)
     await _die_in_the_switch(stores)
-    # Changes that the stream holds and the migration has not followed yet.
+    # Changes in the stream that the migration has not copied yet.
     await stores.run(transact(fence(CARDS.name), raise_version("c-00")))
     await stores.run(transact(fence(CARDS.name), Card.put(Card(number="c-new", reader="r-1"))))
     await stores.run(transact(fence(CARDS.name), Card.of("c-39").delete()))
@@ -166,23 +170,23 @@ def _states() -> Any:
 
 
 async def _die_in_the_copy(stores: Stores) -> None:
-    dying, tables = dying_process(stores)
+    dying, tables = make_dying_process(stores)
 
-    def killed_half_way(step: str, done: int, total: int | None) -> None:
+    def kill_half_way(step: str, done: int, total: int | None) -> None:
         if step == "backfill" and done >= ROWS / 2:
             tables.kill()
 
     with suppress(Killed):
-        await migrate(CARDS, dying, pace=PACE, progress=killed_half_way)
+        await migrate(CARDS, dying, pace=PACE, progress=kill_half_way)
 
 
 async def _die_in_the_switch(stores: Stores) -> None:
-    dying, tables = dying_process(stores)
+    dying, tables = make_dying_process(stores)
 
-    def killed_after_the_hold(step: str, done: int, total: int | None) -> None:
+    def kill_after_the_hold(step: str, done: int, total: int | None) -> None:
         if step == "switch":
             tables.requests_left = 1
 
     await migrate(SEATS, stores, until=MigrationStep.VERIFY, pace=PACE)
     with suppress(Killed):
-        await migrate(SEATS, dying, pace=PACE, progress=killed_after_the_hold)
+        await migrate(SEATS, dying, pace=PACE, progress=kill_after_the_hold)

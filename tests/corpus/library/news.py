@@ -1,4 +1,4 @@
-"""Queues with messages in every state, and outboxes with announcements that are not relayed."""
+"""Queues with messages in every state, and outboxes with unsent items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast import Queue, Rate, ReceivedMessage, Stores
 from holdfast.core.errors import HoldfastError, InvalidRequest, StoreUnavailable
 from holdfast.guarantees import OUTBOX, Outbox, OutboxStatus
 
-from .process import DeadlyQueues, DyingTables, Killed, RefusingQueues, stores_with
+from .process import DeadlyQueues, DyingTables, Killed, RefusingQueues, replace_engines
 
 VISIBILITY_S: Final = 30
 
@@ -22,7 +22,7 @@ class News(BaseModel):
     text: str | None = None
 
 
-# A standard queue, a FIFO queue, and the two that the outboxes announce on.
+# A standard queue, a FIFO queue, and the two queues of the outboxes.
 papers = Queue("papers", News, visibility_s=VISIBILITY_S, max_receives=2)
 ordered = Queue(
     "ordered",
@@ -51,14 +51,14 @@ OUTBOXES: Final = (ANNOUNCEMENTS, ORDERED)
 TABLES: Final = (OUTBOX,)
 PATTERNS: Final = (*ANNOUNCEMENTS.patterns, *ORDERED.patterns)
 
-# Errors of a queue that refuses an announcement: each is stored with the announcement.
+# Errors of a queue that rejects a message: the outbox item stores the error.
 REFUSALS: Final[dict[str, HoldfastError]] = {
     "dead": InvalidRequest("The message is refused."),
     "paused": StoreUnavailable("The queue does not answer."),
 }
 
 
-def news(topic: str, number: int) -> News:
+def make_news(topic: str, number: int) -> News:
     return News(topic=topic, number=number)
 
 
@@ -74,38 +74,43 @@ async def write(stores: Stores) -> dict[str, Any]:
 
 
 async def _write_standard(stores: Stores) -> dict[str, Any]:
-    """Leave one dead letter, two messages in flight, one that was given back, three visible and one delayed."""
-    await stores.run(papers.send(news("dead", 0)))
+    """Leave one dead letter, two messages in flight, one released, three visible and one delayed."""
+    await stores.run(papers.send(make_news("dead", 0)))
     for _ in range(2):
         (received,) = await stores.run(papers.receive())
         await stores.run(papers.change_visibility(received, seconds=0))
     assert await stores.run(papers.receive()) == ()
-    sent = await stores.run(papers.send_batch([news("paper", number) for number in range(6)]))
+    sent = await stores.run(papers.send_batch([make_news("paper", number) for number in range(6)]))
     in_flight = await stores.run(papers.receive(2))
     (given_back,) = await stores.run(papers.receive())
     await stores.run(papers.change_visibility(given_back, seconds=0))
-    await stores.run(papers.send(news("delayed", 0), delay_s=600))
+    await stores.run(papers.send(make_news("delayed", 0), delay_s=600))
     return {
         "sent": [each.id for each in sent],
-        "in_flight": [_noted(each) for each in in_flight],
-        "given_back": _noted(given_back),
+        "in_flight": [_note_message(each) for each in in_flight],
+        "given_back": _note_message(given_back),
     }
 
 
 async def _write_fifo(stores: Stores) -> dict[str, Any]:
-    """Leave a group whose head is in flight, a free group, a dead letter, and ids within the deduplication window."""
-    await stores.run(ordered.send(news("doomed", 0)))
+    """Leave a group whose head is in flight, a free group, a dead letter, and ids within the deduplication
+    window.
+    """
+    await stores.run(ordered.send(make_news("doomed", 0)))
     for _ in range(2):
         (received,) = await stores.run(ordered.receive())
         await stores.run(ordered.change_visibility(received, seconds=0))
     assert await stores.run(ordered.receive()) == ()
-    sent = [await stores.run(ordered.send(news("blocked", number))) for number in range(3)]
+    sent = [await stores.run(ordered.send(make_news("blocked", number))) for number in range(3)]
     (head,) = await stores.run(ordered.receive())
-    await stores.run(ordered.send_batch([news("free", number) for number in range(3)]))
-    return {"sent": [{"id": each.id, "sequence": each.sequence} for each in sent], "head": _noted(head)}
+    await stores.run(ordered.send_batch([make_news("free", number) for number in range(3)]))
+    return {
+        "sent": [{"id": each.id, "sequence": each.sequence} for each in sent],
+        "head": _note_message(head),
+    }
 
 
-def _noted(received: ReceivedMessage[News]) -> dict[str, Any]:
+def _note_message(received: ReceivedMessage[News]) -> dict[str, Any]:
     return {"id": received.id, "receipt": received.receipt, "number": received.message.number}
 
 
@@ -113,13 +118,15 @@ async def _write_outboxes(stores: Stores) -> dict[str, Any]:
     for outbox in OUTBOXES:
         for aggregate in ("pending", "dead", "paused", "sent and not removed"):
             for sequence in (1, 2, 3):
-                message = news(aggregate, sequence)
+                message = make_news(aggregate, sequence)
                 await stores.transact(outbox.enqueue(stores, aggregate, message, sequence=sequence))
         await stores.transact(
-            *await outbox.enqueue_numbered(stores, "counted", news("counted", 1), news("counted", 2))
+            *await outbox.enqueue_numbered(
+                stores, "counted", make_news("counted", 1), make_news("counted", 2)
+            )
         )
         for aggregate, error in REFUSALS.items():
-            await outbox.relay(stores_with(stores, queues=RefusingQueues(error)), aggregate)
+            await outbox.relay(replace_engines(stores, queues=RefusingQueues(error)), aggregate)
         await _relay_and_die(stores, outbox, "sent and not removed")
     waiting = [each for outbox in OUTBOXES for each in await outbox.list_unsent(stores)]
     return {
@@ -134,8 +141,8 @@ async def _write_outboxes(stores: Stores) -> dict[str, Any]:
 
 
 async def _relay_and_die(stores: Stores, outbox: Outbox[News], aggregate: str) -> None:
-    """Leave an announcement that is sent and still in the outbox, and the turn of the relay that was killed."""
+    """Leave an item that is sent and still in the outbox, and the lease of the relay that was killed."""
     tables = DyingTables(stores.tables)
     queues = DeadlyQueues(stores.engines.get("queues"), tables)
     with suppress(Killed):
-        await outbox.relay(stores_with(stores, tables=tables, queues=queues), aggregate)
+        await outbox.relay(replace_engines(stores, tables=tables, queues=queues), aggregate)

@@ -1,4 +1,4 @@
-"""A process that dies in the middle of its work: from then on nothing that it does reaches the stores."""
+"""Process that dies in the middle of its work: from then on nothing it does reaches the stores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from holdfast.runtime.engines import Engines
 
 
 class Killed(BaseException):
-    """Raised for every request to the tables after the death of the process."""
+    """Raised for every request to the tables after the process died."""
 
 
 class DyingTables:
-    """Tables that answer until `kill` is called, until `requests_left` requests were answered, or one of kind `last`."""
+    """Tables engine that answers until `kill` is called, `requests_left` requests were answered, or one of
+    kind `last`.
+    """
 
     def __init__(self, tables: Any) -> None:
         self._tables = tables
@@ -35,7 +37,7 @@ class DyingTables:
 
 
 class DeadlyQueues:
-    """Queues that do one operation and then kill the process."""
+    """Queue engine that runs one operation and then kills the process."""
 
     def __init__(self, queues: Any, tables: DyingTables) -> None:
         self._queues, self._tables = queues, tables
@@ -50,7 +52,7 @@ class DeadlyQueues:
 
 
 class RefusingQueues:
-    """Queues that answer every operation with an error."""
+    """Queue engine that answers every operation with an error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -59,10 +61,10 @@ class RefusingQueues:
         raise self._error
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
-def stores_with(stores: Stores, *, tables: Any = None, queues: Any = None) -> Stores:
+def replace_engines(stores: Stores, *, tables: Any = None, queues: Any = None) -> Stores:
     """Return the same stores with other tables or other queues."""
     return Stores(
         tables or stores.tables,
@@ -73,13 +75,15 @@ def stores_with(stores: Stores, *, tables: Any = None, queues: Any = None) -> St
     )
 
 
-def dying_process(stores: Stores) -> tuple[Stores, DyingTables]:
-    """Return the stores as a process has them that can be killed, and its tables."""
+def make_dying_process(stores: Stores) -> tuple[Stores, DyingTables]:
+    """Return the stores of a process that can be killed, and its tables."""
     tables = DyingTables(stores.tables)
-    return stores_with(stores, tables=tables), tables
+    return replace_engines(stores, tables=tables), tables
 
 
 def hide_machine(stores: Stores) -> None:
-    """Keep the name of this machine out of the tables file: the lease of the background worker would have it."""
+    """Keep the name of this machine out of the tables file: the lease of the background worker would contain
+    it.
+    """
     tables: Any = stores.tables
     tables._worker._leases.owner = "a process of the corpus"

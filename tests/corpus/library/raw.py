@@ -1,4 +1,5 @@
-"""Work of the tables engine itself: jobs half done, lifetimes that are over, streams, backups, and tokens of the wire.
+"""Work of the tables engine itself: half-done jobs, expired lifetimes, streams, backups, and tokens of the
+wire.
 
 `leave` runs after the background worker was stopped, so that its work stays undone.
 """
@@ -43,7 +44,7 @@ from .books import shelf
 from .clock import WRITTEN_AT
 
 MANY: Final = 12
-# Fewer than there are, so that one step leaves a job half done.
+# Fewer than all items, so that one step leaves a job half done.
 STEP: Final = 5
 REGION: Final = "us-east-1"
 RESTORED: Final = "BallotsRestored"
@@ -99,7 +100,7 @@ class Ruin(Entity, table=ruins):
     of = Key(id)
 
 
-# Has an index that was deleted, and whose rows are not removed yet.
+# Has a deleted index whose rows are not removed yet.
 attic = Table("Attic", "id", naming=keep_names, purpose="An index of these was deleted")
 by_size = attic.global_index("by-size", "size")
 
@@ -116,14 +117,14 @@ TABLES: Final = (parcels, moths, flags, ballots, attic)
 BY_TOWN: Final = IndexDefinition("by-town", KeySchema("town", "id"), IndexProjection("ALL"))
 
 
-def on_the_wire(stores: Stores) -> InProcess:
-    """Answer clients of DynamoDB by these stores, while the context is open."""
+def serve_wire(stores: Stores) -> InProcess:
+    """Serve these stores to DynamoDB clients while the context is open."""
     assert isinstance(stores.tables, EmbeddedTables)
     return in_process(stores.tables)
 
 
 @cache
-def client(service: str = "dynamodb") -> Any:
+def make_client(service: str = "dynamodb") -> Any:
     """Return a client of DynamoDB."""
     return boto3.client(
         service, region_name=REGION, aws_access_key_id="testing", aws_secret_access_key="testing"
@@ -142,7 +143,7 @@ async def write(stores: Stores) -> dict[str, Any]:
     await stores.run(batch_put([Ruin.put(Ruin(id=f"r-{n:03}")) for n in range(MANY)]))
     await stores.run(batch_put([Chest.put(Chest(id=f"c-{n}", size="big")) for n in range(9)]))
     await _write_ballots(stores)
-    with on_the_wire(stores):
+    with serve_wire(stores):
         return _write_wire(stores)
 
 
@@ -162,8 +163,8 @@ async def _write_ballots(stores: Stores) -> None:
 
 
 def _write_wire(stores: Stores) -> dict[str, Any]:
-    """Note what a client of DynamoDB keeps: keys where pages ended, an iterator, and the token of a transaction."""
-    dynamodb, streams = client(), client("dynamodbstreams")
+    """Note what a DynamoDB client keeps: last evaluated keys, a shard iterator, and a transaction's token."""
+    dynamodb, streams = make_client(), make_client("dynamodbstreams")
     table, parcel = stores.physical_name(ballots), stores.physical_name(parcels)
     arn = dynamodb.describe_table(TableName=table)["Table"]["LatestStreamArn"]
     shard = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][0]["ShardId"]
@@ -171,7 +172,7 @@ def _write_wire(stores: Stores) -> dict[str, Any]:
     read = streams.get_records(ShardIterator=iterator["ShardIterator"], Limit=2)
     scanned = dynamodb.scan(TableName=parcel, Limit=3)
     listed = dynamodb.list_tables(Limit=3)
-    dynamodb.transact_write_items(**wire_transaction(table))
+    dynamodb.transact_write_items(**build_wire_transaction(table))
     backups = dynamodb.list_backups(TableName=table)["BackupSummaries"]
     return {
         "table_arn": dynamodb.describe_table(TableName=table)["Table"]["TableArn"],
@@ -187,7 +188,7 @@ def _write_wire(stores: Stores) -> dict[str, Any]:
     }
 
 
-def wire_transaction(table: str) -> dict[str, Any]:
+def build_wire_transaction(table: str) -> dict[str, Any]:
     """Return a transaction as a client of DynamoDB sends it, with its token."""
     changes = {
         "Update": {
@@ -202,7 +203,7 @@ def wire_transaction(table: str) -> dict[str, Any]:
     return {"TransactItems": [changes, other], "ClientRequestToken": "a token of the wire"}
 
 
-def transaction() -> Transact:
+def build_transaction() -> Transact:
     """Return a transaction of every kind of action, with its token."""
     is_there = Ballot.vote.exists()
     return transact(
@@ -217,7 +218,7 @@ def transaction() -> Transact:
 async def leave(stores: Stores) -> dict[str, Any]:
     """Begin what the background worker would do at once, and do one step of each job."""
     name = stores.physical_name
-    await stores.run(transaction())
+    await stores.run(build_transaction())
     moths_ended = [Moth(id=f"m-{n}", ends=_moment(-5) if n % 2 else None) for n in range(8)]
     await stores.run(batch_put([*map(Moth.put, moths_ended)]))
     run = stores.tables.run
@@ -236,13 +237,13 @@ async def leave(stores: Stores) -> dict[str, Any]:
     await run(requests.RestoreTableFromBackup(source, RESTORED))
     await run(requests.RestoreTableToPointInTime(name(ballots), RESTORED_TO_TIME, WRITTEN_AT - 60))
     left = _step_each_job(stores)
-    with on_the_wire(stores):
-        return {"jobs": left, "backup_id": backup.id, "described": descriptions(stores)}
+    with serve_wire(stores):
+        return {"jobs": left, "backup_id": backup.id, "described": describe_tables(stores)}
 
 
-def descriptions(stores: Stores) -> dict[str, Any]:
-    """Return what DynamoDB's operations report of some tables, their lifetimes, streams and backups."""
-    dynamodb, streams = client(), client("dynamodbstreams")
+def describe_tables(stores: Stores) -> dict[str, Any]:
+    """Return what DynamoDB's operations report about some tables, their lifetimes, streams and backups."""
+    dynamodb, streams = make_client(), make_client("dynamodbstreams")
     found: dict[str, Any] = {}
     for name in [stores.physical_name(each) for each in (*TABLES, shelf)] + [RESTORED, RESTORED_TO_TIME]:
         asked = {"TableName": name}
@@ -264,15 +265,15 @@ def descriptions(stores: Stores) -> dict[str, Any]:
 
 
 def _step_each_job(stores: Stores) -> list[str]:
-    """Do one step of each job, as a worker that is killed then; return the kinds of the jobs that are left."""
+    """Do one step of each job, like a worker that is then killed; return the kinds of the remaining jobs."""
     tables: Any = stores.tables
     with tables.database.snapshot() as connection:
-        pending = [id for id, _ in jobs.pending(connection)]
+        pending = [id for id, _ in jobs.list_pending(connection)]
     with patch.multiple(steps, BACKFILL_BATCH_ITEMS=STEP, TRIM_BATCH_RECORDS=STEP):
         for id in pending:
             tables._unit_of_work(partial(_step, id))
     with tables.database.snapshot() as connection:
-        return [type(job).__name__ for _, job in jobs.pending(connection)]
+        return [type(job).__name__ for _, job in jobs.list_pending(connection)]
 
 
 def _moment(seconds: float) -> datetime:

@@ -1,4 +1,4 @@
-"""The system of the corpus: all parts together, opened on a data folder, and written with work in flight."""
+"""System of the corpus: all parts together, opened on a data folder, and written with work in flight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.core.correlation import bind_correlation_id
 from holdfast.stores.tables.embedded.jobs.worker import LEASE
 
 from . import books, effects, files, guards, histories, moves, news, raw, trips
-from .clock import WRITTEN_AT, HandClock
+from .clock import WRITTEN_AT, ManualClock
 from .process import hide_machine
 
 PARTS: Final = (books, effects, guards, histories, moves, news, trips)
@@ -27,11 +27,11 @@ SYSTEM: Final = System(
     buckets=files.BUCKETS,
     flows=(trips.TRIPS,),
     migrations={each.name: each for each in (moves.CARDS, moves.SEATS, moves.DESKS)},
-    subjects={histories.KIND: histories.traces_of},
+    subjects={histories.KIND: histories.find_subject_data},
 )
 
 
-def open_library(folder: Path, clock: HandClock) -> Stores:
+def open_library(folder: Path, clock: ManualClock) -> Stores:
     """Open the data folder as the system's processes do."""
     settings = Settings(
         tables=f"sqlite:{folder / 'tables.db'}",
@@ -45,7 +45,7 @@ def open_library(folder: Path, clock: HandClock) -> Stores:
 
 async def write_library(folder: Path) -> tuple[Stores, dict[str, Any]]:
     """Write the data folder, and return its stores, still open, with the notes of every part."""
-    clock = HandClock(WRITTEN_AT - 2 * 86400)
+    clock = ManualClock(WRITTEN_AT - 2 * 86400)
     stores = open_library(folder, clock)
     tables: Any = stores.tables
     hide_machine(stores)
@@ -57,7 +57,7 @@ async def write_library(folder: Path) -> tuple[Stores, dict[str, Any]]:
             notes[part.__name__.rpartition(".")[2]] = await part.write(stores)
         assert clock.moment == WRITTEN_AT, part
     notes["files"] = await files.write(stores, folder)
-    # From here on what is begun stays undone, under the lease of a worker that gives no sign of life any more.
+    # From here on started work stays undone, under the lease of a dead worker.
     tables._worker.close()
     tables._worker._leases.take(LEASE)
     notes["raw"] |= await raw.leave(stores)

@@ -1,4 +1,4 @@
-"""The current code knows everything that is stored: no attribute, member or field has lost its name."""
+"""Stored data that the current code must know: no attribute, member or field has lost its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.operations.queues import QueueDefinition
 from holdfast.security.ciphers import KeyFile
 from holdfast.stores.queues.embedded import EmbeddedQueues
 from holdfast.stores.tables.embedded.records import BackupRecord, Job, StreamRecord, TableRecord
-from tests.corpus.contents import unknown_attributes, unknown_members, unused_attributes
+from tests.corpus.contents import find_unknown_attributes, find_unknown_members, find_unused_attributes
 
 from . import moves
 from .conftest import Library
@@ -24,12 +24,12 @@ from .system import SYSTEM
 pytestmark = pytest.mark.anyio
 
 TABLES = (*SYSTEM.tables, *moves.TARGETS)
-# An object's file: eight bytes by which it is known, the length and the checksum of its attributes, the attributes.
+# An object's file: eight magic bytes, the length and the checksum of its attributes, the attributes.
 OBJECT_HEAD = struct.Struct(">8sII")
 
 
 async def test_every_attribute_of_every_item_is_known(library: Library) -> None:
-    unknown = await unknown_attributes(library.stores, TABLES)
+    unknown = await find_unknown_attributes(library.stores, TABLES)
 
     # One trip was spoilt on purpose.
     assert [each for each in unknown if not each.startswith("Trips: unreadable: version")] == []
@@ -40,7 +40,7 @@ async def test_the_archive_has_every_attribute_at_least_once(library: Library) -
     if not library.is_latest:
         pytest.skip("an earlier version does not have the attributes of later ones")
 
-    assert await unused_attributes(library.stores, TABLES) == []
+    assert await find_unused_attributes(library.stores, TABLES) == []
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ async def test_every_field_of_the_catalog_is_known(library: Library, table: str,
     for record in records:
         understood = msgspec.msgpack.encode(msgspec.msgpack.decode(record, type=kind))
         stored = msgspec.msgpack.decode(record)
-        assert list(unknown_members(stored, msgspec.msgpack.decode(understood))) == []
+        assert list(find_unknown_members(stored, msgspec.msgpack.decode(understood))) == []
 
 
 async def test_every_field_of_queues_buckets_objects_and_keys_is_known(library: Library) -> None:
-    for kind, record in _documents(library):
+    for kind, record in _load_documents(library):
         understood = msgspec.json.encode(msgspec.json.decode(record, type=kind))
-        assert list(unknown_members(msgspec.json.decode(record), msgspec.json.decode(understood))) == []
+        assert list(find_unknown_members(msgspec.json.decode(record), msgspec.json.decode(understood))) == []
 
 
-def _documents(library: Library) -> Iterator[tuple[Any, bytes]]:
+def _load_documents(library: Library) -> Iterator[tuple[Any, bytes]]:
     queues = library.stores.engines.get("queues")
     assert isinstance(queues, EmbeddedQueues)
     with queues.database.snapshot() as connection:
@@ -74,12 +74,12 @@ def _documents(library: Library) -> Iterator[tuple[Any, bytes]]:
     yield KeyFile, (library.folder / "keys.json").read_bytes()
     for path in (library.folder / "objects").rglob("*"):
         if path.name.endswith("@"):
-            yield ObjectInfo, _attributes_of(path)
+            yield ObjectInfo, _read_attributes(path)
         elif path.suffix == ".json":
             yield BucketDefinition, path.read_bytes()
 
 
-def _attributes_of(path: Path) -> bytes:
+def _read_attributes(path: Path) -> bytes:
     content = path.read_bytes()
     _, length, _ = OBJECT_HEAD.unpack_from(content)
     return content[OBJECT_HEAD.size : OBJECT_HEAD.size + length]

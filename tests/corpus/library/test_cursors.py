@@ -18,7 +18,7 @@ from .conftest import Library
 
 pytestmark = pytest.mark.anyio
 
-# Of the nodes, those that only updates are made of: no question has them.
+# Nodes that only updates contain: no query has them.
 OF_UPDATES = {
     "IfNotExists",
     "ListAppend",
@@ -45,7 +45,7 @@ async def test_a_cursor_continues_with_exactly_the_rest(library: Library) -> Non
     assert found == {name: kept["rest"] for name, kept in noted.items()}
 
 
-async def test_the_same_question_gives_the_same_cursor(library: Library) -> None:
+async def test_same_query_gives_the_same_cursor(library: Library) -> None:
     if not library.is_latest:
         pytest.skip("an earlier version may have written its cursors in another way")
     noted = library.notes["books"]
@@ -60,7 +60,7 @@ async def test_the_same_question_gives_the_same_cursor(library: Library) -> None
     }
 
 
-async def test_a_cursor_of_another_question_is_refused(library: Library) -> None:
+async def test_rejects_the_cursor_of_another_query(library: Library) -> None:
     asked, noted = books.questions(), library.notes["books"]
     other = noted["filter: less"]["cursor"]
 
@@ -68,7 +68,7 @@ async def test_a_cursor_of_another_question_is_refused(library: Library) -> None
         await library.stores.run(asked["filter: at most"].after(other))
 
 
-async def test_queries_in_parallel_continue_from_their_cursors(library: Library) -> None:
+async def test_parallel_queries_continue_from_their_cursors(library: Library) -> None:
     noted, asked = library.notes["books"], books.questions()
     names = [name for name in noted if name.startswith("filter: ")]
     queries: list[Query[Any]] = []
@@ -83,7 +83,7 @@ async def test_queries_in_parallel_continue_from_their_cursors(library: Library)
     assert found == {name: noted[name]["rest"] for name in names}
 
 
-async def test_a_pattern_takes_its_cursor_as_an_argument(library: Library) -> None:
+async def test_pattern_accepts_its_cursor_as_an_argument(library: Library) -> None:
     kept = library.notes["books"]["of a pattern"]
 
     page = await library.stores.run(books.books_about(books.Subject.art, 100, kept["cursor"]))
@@ -92,7 +92,7 @@ async def test_a_pattern_takes_its_cursor_as_an_argument(library: Library) -> No
     assert page.cursor is None
 
 
-def test_the_questions_have_every_class_that_a_cursor_can_be_bound_to() -> None:
+def test_queries_cover_every_class_that_a_cursor_is_bound_to() -> None:
     used: set[str] = set()
     for query in books.questions().values():
         _collect(query._cursor_scope, used)
@@ -118,20 +118,20 @@ def _collect(part: object, used: set[str]) -> None:
 # --- cursors of guarantees and flows ------------------------------------------------------------------------
 
 
-async def test_the_history_of_an_audit_continues(library: Library) -> None:
+async def test_history_of_an_audit_continues(library: Library) -> None:
     noted, page = library.notes["histories"], histories.PAGE
     places = [each["place"] for each in noted["entries"]]
 
     history = await library.stores.run(histories.DEEDS.history(histories.SUBJECT, 100, noted["history"]))
     span = await library.stores.run(
-        histories.DEEDS.between(histories.SUBJECT, *histories.span(), 100, noted["span"])
+        histories.DEEDS.between(histories.SUBJECT, *histories.get_span(), 100, noted["span"])
     )
 
     assert [each.place for each in history] == places[page:]
     assert [each.place for each in span] == places[page + 1 :]
 
 
-async def test_the_list_of_what_is_due_continues(library: Library) -> None:
+async def test_list_of_due_records_continues(library: Library) -> None:
     noted = library.notes["effects"]["due"]
     now = library.clock.time()
 
@@ -147,7 +147,7 @@ async def test_the_list_of_what_is_due_continues(library: Library) -> None:
     ]
 
 
-async def test_the_list_of_an_outbox_continues(library: Library) -> None:
+async def test_list_of_an_outbox_continues(library: Library) -> None:
     noted = library.notes["news"]["outbox"]
     waiting = news.ANNOUNCEMENTS.pattern_set.waiting(OutboxStatus.PENDING, 0)
     everything = await library.stores.all(waiting)
@@ -160,7 +160,7 @@ async def test_the_list_of_an_outbox_continues(library: Library) -> None:
     assert not library.is_latest or first.cursor == noted["cursor"]
 
 
-async def test_the_list_of_flows_continues(library: Library) -> None:
+async def test_list_of_flows_continues(library: Library) -> None:
     noted = library.notes["trips"]
     places = trips.TRIPS.pattern_set.executions(1)
     everything = await library.stores.all(places)

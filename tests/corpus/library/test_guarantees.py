@@ -1,4 +1,4 @@
-"""Guarantees that an earlier version gave are kept by the current code."""
+"""Guarantees that an earlier version gave hold with the current code."""
 
 from __future__ import annotations
 
@@ -23,29 +23,40 @@ from holdfast.guarantees.table_migration import Phase, get_status, migrate, remo
 
 from . import effects, guards, histories, moves
 from .conftest import Library
-from .effects import ACT_S, LEASE_S, LETTERS, ONCE, Service, effect_of, letter, letter_of, record, tally_of
+from .effects import (
+    ACT_S,
+    LEASE_S,
+    LETTERS,
+    ONCE,
+    FakeService,
+    letter,
+    read_effect,
+    read_letter,
+    read_tally,
+    record,
+)
 
 pytestmark = pytest.mark.anyio
 
 
-# --- effects that happen once -------------------------------------------------------------------------------
+# --- idempotency --------------------------------------------------------------------------------------------
 
 
 async def test_a_repeat_gets_the_stored_result(library: Library) -> None:
-    done = await ONCE.do(library.stores, record("done"), effects.counted)
+    done = await ONCE.do(library.stores, record("done"), effects.complete_with_tally)
 
     assert done.replayed
     assert done.result == {"id": "done", "seat": "7A"}
-    assert await tally_of(library.stores, "done") == 1
+    assert await read_tally(library.stores, "done") == 1
 
 
-async def test_a_repeat_without_a_result_is_known_as_done(library: Library) -> None:
-    done = await ONCE.do(library.stores, record("done without a result"), effects.counted)
+async def test_repeat_without_a_result_is_known_as_done(library: Library) -> None:
+    done = await ONCE.do(library.stores, record("done without a result"), effects.complete_with_tally)
 
     assert (done.replayed, done.result) == (True, None)
 
 
-async def test_the_same_key_with_another_payload_is_refused(library: Library) -> None:
+async def test_rejects_the_same_key_with_another_payload(library: Library) -> None:
     other = record("done").model_copy(update={"payload_sha256": "0" * 64})
 
     with pytest.raises(IdempotencyMismatch):
@@ -56,44 +67,44 @@ async def test_a_dead_worker_keeps_its_claim_until_its_lease_ends(library: Libra
     with pytest.raises(InProgress) as refused:
         await ONCE.claim(library.stores, record("claimed"))
     library.clock.advance(LEASE_S)
-    done = await ONCE.do(library.stores, record("claimed"), effects.counted)
+    done = await ONCE.do(library.stores, record("claimed"), effects.complete_with_tally)
 
     assert refused.value.retry_after_s == LEASE_S
     assert not done.replayed
     assert done.record.attempts == 2
-    assert await tally_of(library.stores, "claimed") == 1
+    assert await read_tally(library.stores, "claimed") == 1
 
 
-async def test_a_dead_worker_that_comes_back_has_lost_its_claim(library: Library) -> None:
-    seen = await effect_of(library.stores, "claimed")
+async def test_revived_worker_has_lost_its_claim(library: Library) -> None:
+    seen = await read_effect(library.stores, "claimed")
     late = Claim(ONCE, library.stores, seen, library.clock.time() + timedelta(days=1))
     library.clock.advance(LEASE_S)
-    await ONCE.do(library.stores, record("claimed"), effects.counted)
+    await ONCE.do(library.stores, record("claimed"), effects.complete_with_tally)
 
     with pytest.raises(LeaseLost):
         await late.complete(result="late")
 
 
-async def test_a_failure_is_stored_by_the_name_of_its_error(library: Library) -> None:
+async def test_stores_a_failure_by_the_name_of_its_error(library: Library) -> None:
     noted = library.notes["effects"]["records"]
 
     for id, error in effects.FAILURES.items():
-        stored = await effect_of(library.stores, id)
+        stored = await read_effect(library.stores, id)
         assert (stored.status, stored.error) == (OnceStatus.FAILED, noted[id]["error"])
         with pytest.raises(type(error())):
-            await ONCE.do(library.stores, record(id), effects.raising(error()))
-        again = await effect_of(library.stores, id)
+            await ONCE.do(library.stores, record(id), effects.build_failing_effect(error()))
+        again = await read_effect(library.stores, id)
         assert again.attempts == 2
         assert not library.is_latest or again.error == noted[id]["error"]
 
 
-async def test_what_failed_may_be_done_again(library: Library) -> None:
-    done = await ONCE.do(library.stores, record("failed: invalid"), effects.counted)
+async def test_failed_effect_can_run_again(library: Library) -> None:
+    done = await ONCE.do(library.stores, record("failed: invalid"), effects.complete_with_tally)
 
     assert (done.replayed, done.record.error, done.record.attempts) == (False, None, 2)
 
 
-async def test_what_was_given_back_continues_with_its_decision(library: Library) -> None:
+async def test_released_record_continues_with_its_saved_decision(library: Library) -> None:
     claim = await ONCE.claim(library.stores, record("given back"))
 
     assert isinstance(claim, Claim)
@@ -101,54 +112,54 @@ async def test_what_was_given_back_continues_with_its_decision(library: Library)
     assert claim.record.attempts == 2
 
 
-async def test_a_record_at_the_end_of_its_life_is_forgotten(library: Library) -> None:
+async def test_forgets_an_expired_record(library: Library) -> None:
     claim = await ONCE.claim(library.stores, record("ended"))
 
     assert isinstance(claim, Claim)
     assert (claim.record.attempts, claim.record.revision) == (1, 1)
 
 
-async def test_an_effect_outside_is_not_repeated(library: Library) -> None:
-    service = Service()
+async def test_does_not_repeat_an_external_call(library: Library) -> None:
+    service = FakeService()
 
-    done = await _outside(library, "outside: done", service)
+    done = await _call_external(library, "outside: done", service)
 
     assert (done.replayed, done.result) == (True, {"done": "outside: done"})
     assert service.acted == service.looked == []
 
 
-async def test_a_refusal_for_good_is_raised_again(library: Library) -> None:
-    service = Service()
+async def test_permanent_refusal_is_raised_again(library: Library) -> None:
+    service = FakeService()
 
     with pytest.raises(ExternalServiceRefused) as refused:
-        await _outside(library, "outside: refused", service)
+        await _call_external(library, "outside: refused", service)
     await ONCE.reopen(library.stores, record("outside: refused"))
-    done = await _outside(library, "outside: refused", service)
+    done = await _call_external(library, "outside: refused", service)
 
     assert refused.value.code == "no_seat"
     assert done.result == {"done": "outside: refused"}
 
 
-async def test_a_refusal_for_now_is_asked_again(library: Library) -> None:
-    service = Service()
+async def test_temporary_refusal_is_retried(library: Library) -> None:
+    service = FakeService()
 
-    done = await _outside(library, "outside: failed", service)
+    done = await _call_external(library, "outside: failed", service)
 
     assert done.result == {"done": "outside: failed"}
     assert (service.acted, service.looked) == (["outside: failed"], [])
 
 
-async def test_an_open_outcome_is_looked_up_before_it_is_repeated(library: Library) -> None:
+async def test_looks_up_an_open_outcome_before_a_repeat(library: Library) -> None:
     done_before = ["outside: unknown, was done", "outside: intended, was done"]
     not_done = ["outside: unknown, was not done", "outside: intended, was not done"]
-    service = Service(knows={id: {"found": True} for id in done_before})
+    service = FakeService(knows={id: {"found": True} for id in done_before})
     for id in (*done_before, *not_done):
         with pytest.raises(InProgress):
-            await _outside(library, id, service)
+            await _call_external(library, id, service)
     library.clock.advance(LEASE_S)
 
-    found = [(await _outside(library, id, service)).result for id in done_before]
-    acted = [(await _outside(library, id, service)).result for id in not_done]
+    found = [(await _call_external(library, id, service)).result for id in done_before]
+    acted = [(await _call_external(library, id, service)).result for id in not_done]
 
     assert found == [{"found": True}, {"found": True}]
     assert acted == [{"done": id} for id in not_done]
@@ -156,17 +167,17 @@ async def test_an_open_outcome_is_looked_up_before_it_is_repeated(library: Libra
     assert service.acted == not_done
 
 
-async def _outside(library: Library, id: str, service: Service) -> Completion[Any]:
+async def _call_external(library: Library, id: str, service: FakeService) -> Completion[Any]:
     return await ONCE.call_external(
         library.stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S
     )
 
 
-# --- the hold queue -----------------------------------------------------------------------------------------
+# --- delayed actions ----------------------------------------------------------------------------------------
 
 
-async def test_what_is_due_is_sent_once(library: Library) -> None:
-    service = Service()
+async def test_sends_a_due_letter_once(library: Library) -> None:
+    service = FakeService()
     due = await library.stores.all(LETTERS.due(library.clock.time()))
 
     for each in due:
@@ -178,33 +189,33 @@ async def test_what_is_due_is_sent_once(library: Library) -> None:
     assert (again.replayed, len(service.acted)) == (True, len(due))
 
 
-async def test_what_waits_is_not_due_before_its_time(library: Library) -> None:
+async def test_delayed_letter_is_not_due_before_its_time(library: Library) -> None:
     with pytest.raises(InProgress):
-        await _send(library, "waiting", Service())
+        await _send(library, "waiting", FakeService())
     library.clock.advance(1801)
 
-    assert (await _send(library, "waiting", Service())).record.executed
+    assert (await _send(library, "waiting", FakeService())).record.executed
 
 
-async def test_what_waits_may_still_be_reviewed(library: Library) -> None:
+async def test_delayed_letter_can_still_be_reviewed(library: Library) -> None:
     stores = library.stores
-    await LETTERS.edit(stores, await letter_of(stores, "waiting"), by="bo", text="Dear Bo")
-    await LETTERS.cancel(stores, await letter_of(stores, "edited"), by="bo")
+    await LETTERS.edit(stores, await read_letter(stores, "waiting"), by="bo", text="Dear Bo")
+    await LETTERS.cancel(stores, await read_letter(stores, "edited"), by="bo")
 
-    assert (await letter_of(stores, "waiting")).text == "Dear Bo"
-    assert (await letter_of(stores, "edited")).status is OnceStatus.CANCELLED
+    assert (await read_letter(stores, "waiting")).text == "Dear Bo"
+    assert (await read_letter(stores, "edited")).status is OnceStatus.CANCELLED
 
 
-async def test_what_was_cancelled_is_not_sent(library: Library) -> None:
+async def test_does_not_send_a_cancelled_letter(library: Library) -> None:
     with pytest.raises(NotPending) as refused:
-        await _send(library, "cancelled", Service())
+        await _send(library, "cancelled", FakeService())
 
     assert refused.value.state == "cancelled"
 
 
-async def test_a_letter_with_an_open_outcome_is_looked_up(library: Library) -> None:
+async def test_looks_up_a_letter_with_an_open_outcome(library: Library) -> None:
     keys = {id: f"DESK%23d-1#LETTER%23{id}" for id in ("broken off", "taken")}
-    service = Service(knows={key: {"found": True} for key in keys.values()})
+    service = FakeService(knows={key: {"found": True} for key in keys.values()})
     for id in keys:
         with pytest.raises(InProgress):
             await _send(library, id, service)
@@ -216,30 +227,30 @@ async def test_a_letter_with_an_open_outcome_is_looked_up(library: Library) -> N
     assert (service.looked, service.acted) == (list(keys.values()), [])
 
 
-async def test_a_letter_that_was_refused_is_refused_again_until_it_is_reopened(library: Library) -> None:
+async def test_refused_letter_is_refused_again_until_it_is_reopened(library: Library) -> None:
     stores = library.stores
     with pytest.raises(ExternalServiceRefused) as refused:
-        await _send(library, "refused", Service())
-    await LETTERS.reopen(stores, await letter_of(stores, "refused"), by="bo")
+        await _send(library, "refused", FakeService())
+    await LETTERS.reopen(stores, await read_letter(stores, "refused"), by="bo")
 
     assert refused.value.code == "no_address"
-    assert (await _send(library, "refused", Service())).record.executed
+    assert (await _send(library, "refused", FakeService())).record.executed
 
 
-async def test_a_letter_with_an_unknown_outcome_is_left_to_a_person(library: Library) -> None:
-    stores, service = library.stores, Service()
+async def test_leaves_a_letter_with_an_unknown_outcome_to_a_person(library: Library) -> None:
+    stores, service = library.stores, FakeService()
     with pytest.raises(ExternalServiceRefused) as refused:
         await _send(library, "unknown", service)
-    reopened = await LETTERS.reopen(stores, await letter_of(stores, "unknown"), by="bo")
+    reopened = await LETTERS.reopen(stores, await read_letter(stores, "unknown"), by="bo")
 
     assert refused.value.code == "OutcomeUnknown"
-    # The person says that it was not done, so that the service is not asked about it.
+    # The person says that it was not sent, so that no lookup is made.
     assert (reopened.status, reopened.asked_since) == (OnceStatus.HELD, None)
     await _send(library, "unknown", service)
     assert (len(service.acted), service.looked) == (1, [])
 
 
-async def _send(library: Library, id: str, service: Service) -> Completion[Any]:
+async def _send(library: Library, id: str, service: FakeService) -> Completion[Any]:
     return await LETTERS.execute(
         library.stores, letter(id), act=service.send, look_up=service.find, act_s=ACT_S
     )
@@ -248,7 +259,7 @@ async def _send(library: Library, id: str, service: Service) -> Completion[Any]:
 # --- leases, circuits and limits ----------------------------------------------------------------------------
 
 
-async def test_the_lease_of_a_dead_holder_ends_and_its_token_grows(library: Library) -> None:
+async def test_lease_of_a_dead_holder_ends_and_its_token_grows(library: Library) -> None:
     stores, noted = library.stores, library.notes["guards"]
     seen = await stores.run(guards.SWEEPS.patterns.read("held"))
     assert seen is not None
@@ -265,34 +276,34 @@ async def test_the_lease_of_a_dead_holder_ends_and_its_token_grows(library: Libr
         await stores.transact(guards.SWEEPS.patterns.check(seen), effects.count("late"))
 
 
-async def test_a_lease_that_was_given_back_keeps_its_token(library: Library) -> None:
+async def test_released_lease_keeps_its_token(library: Library) -> None:
     assert (await guards.SWEEPS.take(library.stores, "given back")).token == 4
 
 
-async def test_a_counted_failure_opens_the_circuit_with_the_next(library: Library) -> None:
-    assert await guards.SHOPS.call(library.stores, "failed twice", guards.answers) == "an answer"
+async def test_circuit_opens_at_the_next_failure_after_the_counted_ones(library: Library) -> None:
+    assert await guards.SHOPS.call(library.stores, "failed twice", guards.succeed) == "an answer"
     with pytest.raises(Exception, match="It is down"):
-        await guards.SHOPS.call(library.stores, "failed twice", guards.fails)
+        await guards.SHOPS.call(library.stores, "failed twice", guards.fail)
 
     with pytest.raises(CircuitOpen):
-        await guards.SHOPS.call(library.stores, "failed twice", guards.answers)
+        await guards.SHOPS.call(library.stores, "failed twice", guards.succeed)
 
 
-async def test_an_open_circuit_lets_one_caller_try(library: Library) -> None:
-    # The second one is tried already, by a caller that was killed.
+async def test_open_circuit_admits_one_probe(library: Library) -> None:
+    # A killed caller already holds the probe of the second circuit.
     for shop, closed_for_s in (("open", 30), ("half open", 51)):
         library.clock.moment = library.notes["written_at"] + closed_for_s - 1
         with pytest.raises(CircuitOpen):
-            await guards.SHOPS.call(library.stores, shop, guards.answers)
+            await guards.SHOPS.call(library.stores, shop, guards.succeed)
         library.clock.advance(1)
 
-        assert await guards.SHOPS.call(library.stores, shop, guards.answers) == "an answer"
+        assert await guards.SHOPS.call(library.stores, shop, guards.succeed) == "an answer"
         circuit = await library.stores.run(guards.SHOPS.state(shop))
         assert circuit is not None
         assert circuit.retry_at is None
 
 
-async def test_a_limit_counts_what_was_taken(library: Library) -> None:
+async def test_limit_counts_earlier_takes(library: Library) -> None:
     for limit in (guards.CALLS, guards.SLIDING_CALLS):
         library.clock.moment = library.notes["written_at"]
         for _ in range(library.notes["guards"]["left"][limit.name]):
@@ -308,7 +319,7 @@ async def test_a_limit_counts_what_was_taken(library: Library) -> None:
 # --- histories, retention and erasure -----------------------------------------------------------------------
 
 
-async def test_a_history_grows_behind_what_it_has(library: Library) -> None:
+async def test_history_continues_after_its_stored_entries(library: Library) -> None:
     noted = library.notes["histories"]["entries"]
     library.clock.advance(60)
     entry = histories.DEEDS.record(
@@ -339,7 +350,7 @@ async def test_an_erased_subject_stays_erased_and_its_proof_intact(library: Libr
     assert again.deleted == again.log_records == again.backup_items == {}
 
 
-async def test_a_subject_is_erased_from_the_log_and_the_backup_too(library: Library) -> None:
+async def test_erases_a_subject_from_the_log_and_the_backup_too(library: Library) -> None:
     system = library.stores.system
     assert system is not None
 
@@ -353,7 +364,7 @@ async def test_a_subject_is_erased_from_the_log_and_the_backup_too(library: Libr
 # --- migrations ---------------------------------------------------------------------------------------------
 
 
-async def test_a_migration_that_was_killed_in_its_copy_ends(library: Library) -> None:
+async def test_finishes_a_migration_that_was_killed_in_its_copy(library: Library) -> None:
     stores = library.stores
     before = await get_status(moves.CARDS, stores)
     library.clock.advance(moves.PACE.lease_seconds)
@@ -367,7 +378,7 @@ async def test_a_migration_that_was_killed_in_its_copy_ends(library: Library) ->
     assert moved["c-00"].version == 2
 
 
-async def test_the_hold_of_a_migration_that_was_killed_is_lifted(library: Library) -> None:
+async def test_lifts_the_hold_of_a_killed_migration(library: Library) -> None:
     stores = library.stores
     seat = await stores.run(moves.Seat.of("s-00").get())
     assert seat is not None

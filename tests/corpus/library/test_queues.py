@@ -1,4 +1,4 @@
-"""Messages and announcements that an earlier version left are received with the current code."""
+"""Messages and outbox items that an earlier version left are received with the current code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.operations.queues import DescribeQueue, QueueDescription, Redrive
 from . import news
 from .conftest import Library
 from .news import News, announced, announced_in_order, ordered, papers
-from .process import RefusingQueues, stores_with
+from .process import RefusingQueues, replace_engines
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_queue_knows_what_is_visible_in_flight_and_delayed(library: Library) -> None:
+async def test_queue_reports_visible_in_flight_and_delayed_messages(library: Library) -> None:
     standard, fifo = await _describe(library, papers), await _describe(library, ordered)
 
     assert (standard.visible, standard.in_flight, standard.delayed) == (4, 2, 1)
@@ -27,7 +27,7 @@ async def test_a_queue_knows_what_is_visible_in_flight_and_delayed(library: Libr
     assert fifo.definition in ordered.definitions(library.stores.environment)
 
 
-async def test_what_is_in_flight_is_deleted_by_its_receipt(library: Library) -> None:
+async def test_receipt_deletes_a_message_in_flight(library: Library) -> None:
     done, left = library.notes["news"]["standard"]["in_flight"]
     await library.stores.run(DeleteMessages(papers, (done["receipt"],)))
     library.clock.advance(news.VISIBILITY_S)
@@ -39,7 +39,7 @@ async def test_what_is_in_flight_is_deleted_by_its_receipt(library: Library) -> 
         await library.stores.run(DeleteMessages(papers, (left["receipt"],)))
 
 
-async def test_visible_messages_are_received_and_delayed_ones_later(library: Library) -> None:
+async def test_receives_visible_messages_and_delayed_ones_later(library: Library) -> None:
     noted = library.notes["news"]["standard"]
     received = {each.id: each for each in await _receive_all(library, papers)}
     library.clock.advance(600)
@@ -56,15 +56,15 @@ async def test_a_group_waits_for_its_head(library: Library) -> None:
     await library.stores.run(DeleteMessages(ordered, (noted["head"]["receipt"],)))
     blocked = [each.message for each in await _receive_all(library, ordered)]
 
-    assert free == [news.news("free", number) for number in range(3)]
-    assert blocked == [news.news("blocked", number) for number in (1, 2)]
+    assert free == [news.make_news("free", number) for number in range(3)]
+    assert blocked == [news.make_news("blocked", number) for number in (1, 2)]
 
 
-async def test_a_copy_is_known_within_its_window(library: Library) -> None:
+async def test_recognizes_a_duplicate_within_its_window(library: Library) -> None:
     first = library.notes["news"]["fifo"]["sent"][0]
     before = await _describe(library, ordered)
 
-    copy = await library.stores.run(ordered.send(news.news("blocked", 0)))
+    copy = await library.stores.run(ordered.send(news.make_news("blocked", 0)))
 
     assert copy.id == first["id"]
     assert (await _describe(library, ordered)).backlog == before.backlog
@@ -73,7 +73,7 @@ async def test_a_copy_is_known_within_its_window(library: Library) -> None:
 @pytest.mark.parametrize(
     ("queue", "topic"), [(papers, "dead"), (ordered, "doomed")], ids=["standard", "fifo"]
 )
-async def test_dead_letters_are_moved_back(library: Library, queue: Queue[News], topic: str) -> None:
+async def test_redrives_dead_letters(library: Library, queue: Queue[News], topic: str) -> None:
     environment = library.stores.environment
     dead, live = queue.physical_name(environment, dead_letter=True), queue.physical_name(environment)
 
@@ -87,7 +87,7 @@ async def test_dead_letters_are_moved_back(library: Library, queue: Queue[News],
 # --- outboxes -----------------------------------------------------------------------------------------------
 
 
-async def test_an_outbox_lists_what_waits(library: Library) -> None:
+async def test_outbox_lists_pending_items(library: Library) -> None:
     noted = library.notes["news"]["outbox"]["waiting"]
 
     found = [each for outbox in news.OUTBOXES for each in await outbox.list_unsent(library.stores)]
@@ -98,7 +98,7 @@ async def test_an_outbox_lists_what_waits(library: Library) -> None:
     ] == noted
 
 
-async def test_announcements_are_relayed_in_order_and_with_their_ids(library: Library) -> None:
+async def test_relays_items_in_order_with_their_ids(library: Library) -> None:
     outbox, queue, stores = news.ORDERED, announced_in_order, library.stores
     ids = {
         (aggregate, sequence, part): id
@@ -116,7 +116,7 @@ async def test_announcements_are_relayed_in_order_and_with_their_ids(library: Li
     for each in received:
         by_topic.setdefault(each.message.topic, []).append(each.message.number)
     in_order = [1, 2, 3]
-    # What the killed relay had sent is known as a copy.
+    # The queue recognizes the killed relay's message as a duplicate.
     assert by_topic == {
         "pending": in_order,
         "paused": in_order,
@@ -127,7 +127,7 @@ async def test_announcements_are_relayed_in_order_and_with_their_ids(library: Li
     assert announced_ids == {id for (aggregate, _, _), id in ids.items() if aggregate != "dead"}
 
 
-async def test_a_copy_on_a_standard_queue_has_the_id_of_the_first(library: Library) -> None:
+async def test_duplicate_on_a_standard_queue_has_the_id_of_the_first(library: Library) -> None:
     library.clock.advance(61)
     await news.ANNOUNCEMENTS.relay(library.stores, "sent and not removed")
 
@@ -137,7 +137,7 @@ async def test_a_copy_on_a_standard_queue_has_the_id_of_the_first(library: Libra
     assert len({each.announcement_id for each in received}) == 3
 
 
-async def test_a_dead_announcement_is_redriven(library: Library) -> None:
+async def test_redrives_a_dead_item(library: Library) -> None:
     for outbox in news.OUTBOXES:
         assert await outbox.redrive(library.stores, "dead") == 1
 
@@ -146,10 +146,10 @@ async def test_a_dead_announcement_is_redriven(library: Library) -> None:
         assert await outbox.list_unsent(library.stores, OutboxStatus.DEAD) == []
 
 
-async def test_the_numbers_of_an_aggregate_continue(library: Library) -> None:
+async def test_numbering_of_an_aggregate_continues(library: Library) -> None:
     for outbox in news.OUTBOXES:
         await library.stores.transact(
-            *await outbox.enqueue_numbered(library.stores, "counted", news.news("counted", 3))
+            *await outbox.enqueue_numbered(library.stores, "counted", news.make_news("counted", 3))
         )
 
         waiting = await outbox.list_unsent(library.stores)
@@ -157,7 +157,7 @@ async def test_the_numbers_of_an_aggregate_continue(library: Library) -> None:
         assert max(each.sequence for each in waiting if each.aggregate == "counted") == 2
 
 
-async def test_a_refusal_is_stored_by_the_name_of_its_error(library: Library) -> None:
+async def test_stores_a_refusal_by_the_name_of_its_error(library: Library) -> None:
     if not library.is_latest:
         pytest.skip("an earlier version may have had another name for it")
     stored = {
@@ -167,9 +167,11 @@ async def test_a_refusal_is_stored_by_the_name_of_its_error(library: Library) ->
     }
     for topic, error in news.REFUSALS.items():
         aggregate = f"again {topic}"
-        item = news.ANNOUNCEMENTS.enqueue(library.stores, aggregate, news.news(aggregate, 1), sequence=1)
+        item = news.ANNOUNCEMENTS.enqueue(library.stores, aggregate, news.make_news(aggregate, 1), sequence=1)
         await library.stores.transact(item)
-        await news.ANNOUNCEMENTS.relay(stores_with(library.stores, queues=RefusingQueues(error)), aggregate)
+        await news.ANNOUNCEMENTS.relay(
+            replace_engines(library.stores, queues=RefusingQueues(error)), aggregate
+        )
 
     found = {each.aggregate: each.reason for each in await news.ANNOUNCEMENTS.list_unsent(library.stores)}
 
@@ -180,7 +182,7 @@ async def test_a_refusal_is_stored_by_the_name_of_its_error(library: Library) ->
 
 
 async def _receive_all(library: Library, queue: Queue[News]) -> list[ReceivedMessage[News]]:
-    """Receive everything that may be received now, and delete it, so that groups continue."""
+    """Receive and delete all receivable messages, so that groups continue."""
     found: list[ReceivedMessage[News]] = []
     while received := await library.stores.run(queue.receive(10)):
         found += received

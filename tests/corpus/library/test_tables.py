@@ -1,4 +1,4 @@
-"""The tables engine continues its own work, and a client of DynamoDB continues with what it kept."""
+"""Tables engine that continues its own work, and a DynamoDB client that continues with what it kept."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from holdfast.stores.tables.embedded.storage import jobs
 
 from . import files, raw
 from .conftest import Library
-from .raw import Ballot, Flag, Moth, client, on_the_wire
+from .raw import Ballot, Flag, Moth, make_client, serve_wire
 from .system import SYSTEM
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_declared_tables_queues_and_buckets_are_there(library: Library) -> None:
+async def test_declared_tables_queues_and_buckets_exist(library: Library) -> None:
     stores = library.stores
     before = [await describe_table(stores, table) for table in SYSTEM.tables]
 
@@ -32,26 +32,26 @@ async def test_the_declared_tables_queues_and_buckets_are_there(library: Library
     assert [each and each.id for each in after] == [each and each.id for each in before]
 
 
-async def test_tables_indexes_streams_and_backups_are_described_as_before(library: Library) -> None:
-    with on_the_wire(library.stores):
-        found = raw.descriptions(library.stores)
+async def test_describes_tables_indexes_streams_and_backups_as_before(library: Library) -> None:
+    with serve_wire(library.stores):
+        found = raw.describe_tables(library.stores)
 
     assert found == library.notes["raw"]["described"]
 
 
-async def test_a_half_filled_index_is_filled_and_every_job_ends(library: Library) -> None:
+async def test_finishes_a_half_filled_index_and_every_job(library: Library) -> None:
     assert library.notes["raw"]["jobs"]
-    _work_off(library)
+    _sweep_all(library)
     with library.tables.database.snapshot() as connection:
-        assert jobs.pending(connection) == []
+        assert jobs.list_pending(connection) == []
     name = library.stores.physical_name(raw.parcels)
 
     description = await library.tables.run(requests.DescribeTable(name))
-    with on_the_wire(library.stores):
+    with serve_wire(library.stores):
         found = [
             each["id"]["S"]
             for number in range(3)
-            for each in client().query(
+            for each in make_client().query(
                 TableName=name,
                 IndexName="by-town",
                 KeyConditionExpression="town = :town",
@@ -63,8 +63,8 @@ async def test_a_half_filled_index_is_filled_and_every_job_ends(library: Library
     assert sorted(found) == [f"p-{number:03}" for number in range(raw.MANY)]
 
 
-async def test_lives_that_are_over_end(library: Library) -> None:
-    _work_off(library)
+async def test_removes_expired_items(library: Library) -> None:
+    _sweep_all(library)
 
     left = [each.id for each in await library.stores.all(Moth.scan(reason="all that is left"))]
     flags = [each.id for each in await library.stores.all(Flag.scan(reason="all that is left"))]
@@ -73,66 +73,66 @@ async def test_lives_that_are_over_end(library: Library) -> None:
     assert sorted(flags) == [f"f-{n:03}" for n in range(raw.MANY) if not n % 2]
 
 
-async def test_a_backup_and_a_restore_that_were_begun_end(library: Library) -> None:
-    _work_off(library)
+async def test_finishes_a_started_backup_and_restore(library: Library) -> None:
+    _sweep_all(library)
     run, name = library.tables.run, library.stores.physical_name(raw.ballots)
     backup = await run(requests.DescribeBackup(requests.BackupName(name, library.notes["raw"]["backup_id"])))
 
     as_cast = {f"b-{n}": "yes" for n in range(6)}
     changed = {f"b-{n}": "yes" for n in (2, 3, 4, 5)} | {"b-0": "no"}
     assert backup.summary.status == "AVAILABLE"
-    assert await _votes(library, raw.RESTORED) == as_cast
-    assert await _votes(library, raw.RESTORED_TO_TIME) == as_cast
+    assert await _read_votes(library, raw.RESTORED) == as_cast
+    assert await _read_votes(library, raw.RESTORED_TO_TIME) == as_cast
     await run(requests.RestoreTableFromBackup(requests.BackupName(name, backup.summary.id), "Late-copy"))
     await run(requests.RestoreTableToPointInTime(name, "In-between", library.notes["written_at"] - 40))
-    _work_off(library)
+    _sweep_all(library)
     now = {each.id: each.vote for each in await library.stores.all(Ballot.scan(reason="all of it"))}
-    assert await _votes(library, "Late-copy") == now
-    assert await _votes(library, "In-between") == changed
+    assert await _read_votes(library, "Late-copy") == now
+    assert await _read_votes(library, "In-between") == changed
 
 
-async def _votes(library: Library, table: str) -> dict[Any, Any]:
+async def _read_votes(library: Library, table: str) -> dict[Any, Any]:
     page = await library.tables.run(requests.Scan(table))
     return {item["id"]: item["vote"] for item in page.items or ()}
 
 
-async def test_a_transaction_with_a_known_token_is_not_repeated(library: Library) -> None:
+async def test_does_not_repeat_a_transaction_with_a_known_token(library: Library) -> None:
     if not library.is_latest:
-        pytest.skip("a token is kept for ten minutes: no longer than a change of versions takes")
-    before = await _ballot(library, "b-3")
+        pytest.skip("a token is valid for ten minutes, less than an upgrade takes")
+    before = await _read_ballot(library, "b-3")
 
-    await library.stores.run(raw.transaction())
+    await library.stores.run(raw.build_transaction())
 
-    assert (await _ballot(library, "b-3")).weight == before.weight == Decimal("1.75")
+    assert (await _read_ballot(library, "b-3")).weight == before.weight == Decimal("1.75")
     with pytest.raises(IdempotencyMismatch):
         await library.stores.transact(
             Ballot.of("b-3").update().add(Ballot.weight, Decimal(2)), token="a token of the library"
         )
 
 
-async def test_values_of_every_type_are_read(library: Library) -> None:
-    ballot = await _ballot(library, "b-5")
+async def test_reads_values_of_every_type(library: Library) -> None:
+    ballot = await _read_ballot(library, "b-5")
 
     assert (ballot.weight, ballot.stamps) == (Decimal("1.25"), frozenset({b"\x00", b"\xff"}))
 
 
-async def _ballot(library: Library, id: str) -> Ballot:
+async def _read_ballot(library: Library, id: str) -> Ballot:
     found = await library.stores.run(Ballot.of(id).get().consistent())
     assert found is not None
     return found
 
 
-def _work_off(library: Library) -> None:
-    """Do the background work that is due, as the worker does each second."""
+def _sweep_all(library: Library) -> None:
+    """Do the due background work, as the worker does every second."""
     library.tables.sweep()
 
 
 # --- clients of DynamoDB ------------------------------------------------------------------------------------
 
 
-async def test_an_iterator_continues_in_its_stream(library: Library) -> None:
-    noted, streams = library.notes["raw"], client("dynamodbstreams")
-    with on_the_wire(library.stores):
+async def test_shard_iterator_continues_in_its_stream(library: Library) -> None:
+    noted, streams = library.notes["raw"], make_client("dynamodbstreams")
+    with serve_wire(library.stores):
         from_start = streams.get_records(ShardIterator=noted["iterator"])["Records"]
         rest = streams.get_records(ShardIterator=noted["next_iterator"])["Records"]
         again = streams.get_shard_iterator(
@@ -155,10 +155,10 @@ async def test_an_iterator_continues_in_its_stream(library: Library) -> None:
     ]
 
 
-async def test_pages_continue_behind_their_last_keys(library: Library) -> None:
-    noted, dynamodb = library.notes["raw"], client()
+async def test_pages_continue_after_their_last_keys(library: Library) -> None:
+    noted, dynamodb = library.notes["raw"], make_client()
     parcels = library.stores.physical_name(raw.parcels)
-    with on_the_wire(library.stores):
+    with serve_wire(library.stores):
         rest = dynamodb.scan(TableName=parcels, ExclusiveStartKey=noted["scan_key"])["Items"]
         tables = dynamodb.list_tables(ExclusiveStartTableName=noted["last_table"])["TableNames"]
 
@@ -169,31 +169,31 @@ async def test_pages_continue_behind_their_last_keys(library: Library) -> None:
     assert tables[0] > noted["last_table"]
 
 
-async def test_a_transaction_of_the_wire_with_a_known_token_is_not_repeated(library: Library) -> None:
+async def test_does_not_repeat_a_wire_transaction_with_a_known_token(library: Library) -> None:
     table = library.stores.physical_name(raw.ballots)
-    asked = raw.wire_transaction(table)
-    with on_the_wire(library.stores):
-        client().transact_write_items(**asked)
+    asked = raw.build_wire_transaction(table)
+    with serve_wire(library.stores):
+        make_client().transact_write_items(**asked)
         other = {**asked, "TransactItems": asked["TransactItems"][:1]}
-        with pytest.raises(client().exceptions.IdempotentParameterMismatchException):
-            client().transact_write_items(**other)
+        with pytest.raises(make_client().exceptions.IdempotentParameterMismatchException):
+            make_client().transact_write_items(**other)
 
-    assert (await _ballot(library, "b-2")).weight == Decimal("1.5")
+    assert (await _read_ballot(library, "b-2")).weight == Decimal("1.5")
 
 
-async def test_a_backup_is_restored_by_its_arn(library: Library) -> None:
+async def test_restores_a_backup_by_its_arn(library: Library) -> None:
     noted = library.notes["raw"]
-    with on_the_wire(library.stores):
-        client().restore_table_from_backup(TargetTableName="By-arn", BackupArn=noted["backup_arn"])
-    _work_off(library)
+    with serve_wire(library.stores):
+        make_client().restore_table_from_backup(TargetTableName="By-arn", BackupArn=noted["backup_arn"])
+    _sweep_all(library)
 
-    assert await _votes(library, "By-arn") == {f"b-{n}": "yes" for n in range(6)}
+    assert await _read_votes(library, "By-arn") == {f"b-{n}": "yes" for n in range(6)}
 
 
 # --- objects and imports ------------------------------------------------------------------------------------
 
 
-async def test_encrypted_objects_are_read_and_their_listing_continues(library: Library) -> None:
+async def test_reads_encrypted_objects_and_continues_their_listing(library: Library) -> None:
     stores, pages = library.stores, files.pages
     rest = await stores.run(pages.list_objects(book="b-1", cursor=library.notes["files"]["cursor"]))
     bodies = [
@@ -206,7 +206,7 @@ async def test_encrypted_objects_are_read_and_their_listing_continues(library: L
         await stores.run(pages.put(b"other", book="b-1", number="0"))
 
 
-async def test_an_object_under_a_legal_hold_stays(library: Library) -> None:
+async def test_keeps_an_object_under_a_legal_hold(library: Library) -> None:
     stores, pages = library.stores, files.pages
     assert (await stores.run(pages.head(book="b-1", number="1"))).held
     with pytest.raises(ObjectHeld):

@@ -1,4 +1,4 @@
-"""A flow with an item in each kind of state: step due, step in retry, put off, waiting, timed, parked."""
+"""Flow with an item in each kind of state: step due, step in retry, put off, waiting, timed, parked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.operations.tables import PutItem
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
 
 from .clock import WRITTEN_AT
-from .process import Killed, dying_process
+from .process import Killed, make_dying_process
 
 DEADLINE_S: Final = 1800.0
 TIMER_S: Final = 600.0
@@ -34,7 +34,7 @@ trip_log = Table("TripLog", "trip", "what", naming=keep_names, purpose="What hap
 class Trip(FlowItem, table=trips):
     traveller: Attr[str] = attr()
     trip: Attr[str] = attr()
-    # What the step of this trip is to meet, for the writer of the corpus.
+    # The outcome of this trip's step, chosen by the writer of the corpus.
     fate: Attr[str] = attr(default="")
     shown: Attr[str] = attr(default="")
     chosen: Attr[str | None] = attr(default=None)
@@ -44,7 +44,7 @@ class Trip(FlowItem, table=trips):
 
 
 class Logged(Entity, table=trip_log):
-    """One effect, created: a second time would be refused."""
+    """One effect, created: creating it a second time would fail."""
 
     trip: Attr[str] = attr()
     what: Attr[str] = attr()
@@ -124,13 +124,13 @@ STATES: Final = (
     State("done", shown_as="done"),
     State("cancelled", shown_as="ended"),
 )
-# What newer code knew, and this code does not.
+# A state that newer code knew and this code does not.
 NEWER: Final = State("reviewed", Step("Review", step("Review", "asked"), to=("asked",)), shown_as="open")
 
 steps = Flow.queue("trip-steps", visibility_s=30)
 
 
-def flow_of(states: tuple[State, ...], begins: str = "asked") -> Flow[Trip]:
+def build_flow(states: tuple[State, ...], begins: str = "asked") -> Flow[Trip]:
     return Flow(
         "trip",
         Trip,
@@ -149,8 +149,8 @@ def flow_of(states: tuple[State, ...], begins: str = "asked") -> Flow[Trip]:
     )
 
 
-TRIPS: Final = flow_of(STATES)
-NEWER_TRIPS: Final = flow_of((NEWER, *STATES), begins="reviewed")
+TRIPS: Final = build_flow(STATES)
+NEWER_TRIPS: Final = build_flow((NEWER, *STATES), begins="reviewed")
 
 TABLES: Final = (trips, trip_log, FLOWS, OUTBOX)
 PATTERNS: Final = (create_trip, logged, *TRIPS.patterns)
@@ -167,8 +167,8 @@ async def write(stores: Stores) -> dict[str, Any]:
     await work(stores, FATES)
     tokens = {}
     for name in ("waiting", "late"):
-        tokens[name] = TRIPS.make_token(await trip_of(stores, name))
-    resting = await trip_of(stores, "resting")
+        tokens[name] = TRIPS.make_token(await read_trip(stores, name))
+    resting = await read_trip(stores, "resting")
     await TRIPS.answer(stores, resting, "choose", token=TRIPS.make_token(resting), given={"seat": "7A"})
     await work(stores, FATES)
     await _park_by_other_reasons(stores)
@@ -194,7 +194,7 @@ async def write(stores: Stores) -> dict[str, Any]:
 
 async def _park_by_other_reasons(stores: Stores) -> None:
     """Park a trip whose state this code does not know, and one that it cannot read."""
-    unknown = NEWER_TRIPS.initial(_trip("parked: unknown state"), stores)
+    unknown = NEWER_TRIPS.initial(_make_trip("parked: unknown state"), stores)
     await stores.transact(create_trip(unknown), *NEWER_TRIPS.start_writes(stores, unknown))
     await NEWER_TRIPS.dispatch_now(stores, unknown)
     await work(stores, {})
@@ -210,7 +210,7 @@ async def _spoil(stores: Stores, trip: Trip) -> None:
 
 
 async def _lose(stores: Stores) -> None:
-    """Park a trip whose message ended every worker that took it up."""
+    """Park a trip whose message ended every worker that received it."""
     clock: Any = stores.clock
     clock.advance(-86400)
     await begin(stores, "parked: lost")
@@ -222,13 +222,13 @@ async def _lose(stores: Stores) -> None:
 
 
 async def _die_over_a_message(stores: Stores) -> None:
-    dying, tables = dying_process(stores)
+    dying, tables = make_dying_process(stores)
 
     async def dies(run: StepContext[Trip]) -> Next:
         tables.kill()
         raise Killed
 
-    flow = flow_of((State("asked", Step("Plan", dies, to=("planned",)), shown_as="new"), *STATES[1:]))
+    flow = build_flow((State("asked", Step("Plan", dies, to=("planned",)), shown_as="new"), *STATES[1:]))
     for received in await stores.run(steps.receive(1)):
         with suppress(Killed):
             await StepWorker(flow, dying).handle(received)
@@ -236,21 +236,21 @@ async def _die_over_a_message(stores: Stores) -> None:
 
 
 async def _write_messages(stores: Stores) -> None:
-    """Leave a step in the outbox, one in the queue, and one that a worker has received and not ended."""
+    """Leave a step in the outbox, one in the queue, and one that a worker received and did not finish."""
     for fate in ("step received", "step sent"):
         await begin(stores, fate)
         if fate == "step received":
             await stores.run(steps.receive(1))
-    trip = TRIPS.initial(_trip("step in the outbox"), stores)
+    trip = TRIPS.initial(_make_trip("step in the outbox"), stores)
     await stores.transact(create_trip(trip), *TRIPS.start_writes(stores, trip))
 
 
-def _trip(fate: str) -> Trip:
+def _make_trip(fate: str) -> Trip:
     return Trip(traveller="t-1", trip=fate, fate=fate)
 
 
 async def begin(stores: Stores, fate: str) -> Trip:
-    trip = TRIPS.initial(_trip(fate), stores)
+    trip = TRIPS.initial(_make_trip(fate), stores)
     await stores.transact(create_trip(trip), *TRIPS.start_writes(stores, trip))
     await TRIPS.dispatch_now(stores, trip)
     return trip
@@ -266,11 +266,11 @@ async def work(stores: Stores, tools: Any) -> int:
     return done
 
 
-async def trip_of(stores: Stores, name: str) -> Trip:
+async def read_trip(stores: Stores, name: str) -> Trip:
     found = await stores.run(Trip.of("t-1").get(name).consistent())
     assert found is not None, name
     return found
 
 
-async def log_of(stores: Stores, name: str) -> set[str]:
+async def read_log(stores: Stores, name: str) -> set[str]:
     return {each.what for each in await stores.all(Logged.of(name).query())}

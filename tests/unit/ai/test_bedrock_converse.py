@@ -1,4 +1,7 @@
-"""Bedrock's Converse by the SDK, which checks requests and answers against its description of the API. Nobody asked the service."""
+"""Bedrock's Converse API through the SDK, which validates requests and answers against its service model.
+
+No test calls the real service.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +42,13 @@ ANSWER = {
 NOWHERE = "bedrock+http://127.0.0.1:9"
 
 
-def failure_of(client: Any, body: dict[str, Any] = BODY) -> HoldfastError:
+def get_failure(client: Any, body: dict[str, Any] = BODY) -> HoldfastError:
     with pytest.raises(HoldfastError) as failed:
         asyncio.run(BedrockConverse(client)(body))
     return failed.value
 
 
-def test_what_is_asked_and_answered_fits_the_services_own_description() -> None:
+def test_request_and_answer_match_the_service_model() -> None:
     client = open_bedrock_runtime(NOWHERE)
     with Stubber(client) as stub:
         stub.add_response("converse", ANSWER, BODY)
@@ -70,49 +73,49 @@ def test_what_is_asked_and_answered_fits_the_services_own_description() -> None:
         ("ExpiredTokenException", 403, SettingsError, None),
     ],
 )
-def test_each_error_of_the_service_says_what_can_be_done(
+def test_each_service_error_states_the_remedy(
     code: str, status: int, ours: type[HoldfastError], may_be_done: bool | None
 ) -> None:
     client = open_bedrock_runtime(NOWHERE)
     with Stubber(client) as stub:
         stub.add_client_error("converse", code, "Said by the service.", status)
-        told = failure_of(client)
-    assert type(told) is ours and "Said by the service." in told.message and MODEL in told.message
-    assert getattr(told, "may_be_done", None) is may_be_done
+        failure = get_failure(client)
+    assert type(failure) is ours and "Said by the service." in failure.message and MODEL in failure.message
+    assert getattr(failure, "may_be_done", None) is may_be_done
 
 
-def test_what_the_sdk_itself_refuses_does_not_show_the_request() -> None:
-    told = failure_of(open_bedrock_runtime(NOWHERE), {**BODY, "messages": "Jane Doe"})
-    assert type(told) is SettingsError and "Jane Doe" not in told.message
-    assert "ParamValidationError" in told.message
+def test_sdk_validation_error_does_not_show_the_request() -> None:
+    failure = get_failure(open_bedrock_runtime(NOWHERE), {**BODY, "messages": "Jane Doe"})
+    assert type(failure) is SettingsError and "Jane Doe" not in failure.message
+    assert "ParamValidationError" in failure.message
 
 
-def test_no_answer_is_a_failure_for_now() -> None:
+def test_missing_answer_is_a_temporary_failure() -> None:
     class Silent:
         def converse(self, **_: Any) -> None:
             raise ReadTimeoutError(endpoint_url=NOWHERE)
 
     for client in (Silent(), open_bedrock_runtime(NOWHERE)):
-        told = failure_of(client)
-        assert type(told) is ExternalServiceFailed and "did not answer" in told.message
+        failure = get_failure(client)
+        assert type(failure) is ExternalServiceFailed and "did not answer" in failure.message
 
 
-def test_an_answer_that_is_no_object_is_nonsense() -> None:
+def test_rejects_an_answer_that_is_not_an_object() -> None:
     class Odd:
         def converse(self, **_: Any) -> list[str]:
             return ["hello"]
 
-    assert type(failure_of(Odd())) is ExternalServiceFailed
+    assert type(get_failure(Odd())) is ExternalServiceFailed
 
 
 @contextmanager
-def service(status: int, code: str, headers: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Refuses every request so, and keeps their paths."""
-    asked: list[str] = []
+def start_service(status: int, code: str, headers: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Start a service that refuses every request and records the paths."""
+    paths: list[str] = []
 
     class Refusing(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(self.path)
+            paths.append(self.path)
             self.rfile.read(int(self.headers["content-length"]))
             body = json.dumps({"message": "Too many."}).encode()
             self.send_response(status)
@@ -128,7 +131,7 @@ def service(status: int, code: str, headers: dict[str, str]) -> Iterator[tuple[s
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield f"bedrock+http://127.0.0.1:{server.server_port}", asked
+            yield f"bedrock+http://127.0.0.1:{server.server_port}", paths
         finally:
             server.shutdown()
             thread.join()
@@ -137,18 +140,20 @@ def service(status: int, code: str, headers: dict[str, str]) -> Iterator[tuple[s
 @pytest.mark.parametrize(
     ("given", "read"), [("7", 7.0), ("-1", 0.0), ("9e9", 3600.0), ("soon", None), ("nan", None)]
 )
-def test_a_throttled_request_is_sent_once_and_told_when_to_come_again(given: str, read: float | None) -> None:
-    with service(429, "ThrottlingException", {"retry-after": given}) as (address, asked):
+def test_sends_a_throttled_request_once_and_reports_when_to_retry(given: str, read: float | None) -> None:
+    with start_service(429, "ThrottlingException", {"retry-after": given}) as (address, paths):
         client = open_bedrock_runtime(address)
-        told = failure_of(client)
+        failure = get_failure(client)
         client.close()
     assert (
-        isinstance(told, ExternalServiceFailed) and told.retry_after_s == read and "Too many." in told.message
+        isinstance(failure, ExternalServiceFailed)
+        and failure.retry_after_s == read
+        and "Too many." in failure.message
     )
-    assert asked == ["/model/us.amazon.nova-2-lite-v1%3A0/converse"]
+    assert paths == ["/model/us.amazon.nova-2-lite-v1%3A0/converse"]
 
 
-def test_without_the_sdk_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sdk_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == "botocore" else found(name, *more)

@@ -1,4 +1,7 @@
-"""Nova's embeddings by InvokeModel, on requests and answers of the shapes that its documentation has. Nobody asked the service."""
+"""Nova embeddings through InvokeModel, with requests and answers as documented.
+
+No test calls the real service.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from holdfast.ai.bedrock import NOVA_EMBEDDINGS, NovaEmbedder, open_bedrock_runt
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, SettingsError
 
 
-class Recorded:
-    """Answers what it was given, one after the other, and keeps what it was asked."""
+class FakeRuntime:
+    """Client that returns the given answers in order and records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers, self.asked = list(answers), list[dict[str, Any]]()
@@ -29,7 +32,7 @@ class Recorded:
 
 
 class ServiceError(Exception):
-    """As the SDK raises one."""
+    """Error as the SDK raises it."""
 
     def __init__(self, code: str, status: int) -> None:
         super().__init__(code)
@@ -39,12 +42,12 @@ class ServiceError(Exception):
         }
 
 
-def answer(*values: float, width: int = 256) -> dict[str, Any]:
+def make_answer(*values: float, width: int = 256) -> dict[str, Any]:
     return {"embeddings": [{"embeddingType": "TEXT", "embedding": [*values, *[0.0] * (width - len(values))]}]}
 
 
-def test_each_text_is_one_request_in_the_documented_shape_and_its_vector_has_the_length_of_1() -> None:
-    client = Recorded(answer(3, 4), answer(0, -2))
+def test_sends_one_documented_request_per_text_and_normalizes_its_vector() -> None:
+    client = FakeRuntime(make_answer(3, 4), make_answer(0, -2))
     embedder = NovaEmbedder(client, purpose="TEXT_RETRIEVAL", dimensions=256)
     found = embedder.embed(["Fly economy", " ", "Hotels"])
     assert found.shape == (3, 256) and embedder.dimensions == 256
@@ -64,19 +67,19 @@ def test_each_text_is_one_request_in_the_documented_shape_and_its_vector_has_the
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         b"no json",
         {},
         {"embeddings": []},
-        answer(1, width=255),
+        make_answer(1, width=255),
         {"embeddings": [{"embedding": ["a"] * 256}]},
         [],
     ],
 )
-def test_an_answer_of_another_shape_is_refused(said: Any) -> None:
+def test_rejects_an_answer_of_another_shape(response: Any) -> None:
     with pytest.raises(ExternalServiceFailed, match="no vector of 256 numbers"):
-        NovaEmbedder(Recorded(said), dimensions=256).embed(["text"])
+        NovaEmbedder(FakeRuntime(response), dimensions=256).embed(["text"])
 
 
 @pytest.mark.parametrize(
@@ -88,17 +91,17 @@ def test_an_answer_of_another_shape_is_refused(said: Any) -> None:
         ("AccessDeniedException", 403, SettingsError),
     ],
 )
-def test_what_the_service_raises_is_an_error_of_ours(code: str, status: int, ours: type[Exception]) -> None:
+def test_maps_service_errors(code: str, status: int, ours: type[Exception]) -> None:
     with pytest.raises(ours):
-        NovaEmbedder(Recorded(ServiceError(code, status))).embed(["text"])
+        NovaEmbedder(FakeRuntime(ServiceError(code, status))).embed(["text"])
 
 
-def test_a_width_that_the_model_does_not_have_is_refused() -> None:
+def test_rejects_an_unsupported_width() -> None:
     with pytest.raises(SettingsError, match="256, 384, 1024, 3072 dimensions, not 512"):
-        NovaEmbedder(Recorded(), dimensions=512)
+        NovaEmbedder(FakeRuntime(), dimensions=512)
 
 
-def test_the_client_is_the_sdks_for_a_region_or_an_endpoint() -> None:
+def test_client_is_the_sdks_for_a_region_or_an_endpoint() -> None:
     pytest.importorskip("botocore")
     client = open_bedrock_runtime("bedrock+http://127.0.0.1:9")
     assert client.meta.service_model.service_name == "bedrock-runtime"

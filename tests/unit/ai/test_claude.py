@@ -1,4 +1,4 @@
-"""The adapter of Anthropic's Messages API, against a stand-in that speaks it over real HTTP."""
+"""Adapter of Anthropic's Messages API, against the Claude sandbox over real HTTP."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def ask(reasoner: Any) -> ToolUse:
     return answer
 
 
-def asked(*answers: ResponseBuilder, model: str = MODEL) -> tuple[ToolUse, ClaudeSandbox]:
+def call_reasoner(*answers: ResponseBuilder, model: str = MODEL) -> tuple[ToolUse, ClaudeSandbox]:
     claude = ClaudeSandbox(responses=list(answers))
 
     async def run(url: str) -> ToolUse:
@@ -60,14 +60,14 @@ def asked(*answers: ResponseBuilder, model: str = MODEL) -> tuple[ToolUse, Claud
         return asyncio.run(run(url)), claude
 
 
-def test_gives_the_tools_input_though_thinking_stands_before_it() -> None:
-    answer, _ = asked(build_tool_call({"text": "late"}))
+def test_returns_the_tools_input_after_a_thinking_block() -> None:
+    answer, _ = call_reasoner(build_tool_call({"text": "late"}))
 
     assert (answer.input, answer.model, answer.reason) == ({"text": "late"}, MODEL, "")
 
 
-def test_forces_its_one_tool_without_thinking_where_the_model_can_be_forced() -> None:
-    _, claude = asked(build_tool_call({}))
+def test_forces_its_tool_without_thinking_where_the_model_allows_it() -> None:
+    _, claude = call_reasoner(build_tool_call({}))
     (request,) = claude.requests
 
     assert request["tool_choice"] == {"type": "tool", "name": "note", "disable_parallel_tool_use": True}
@@ -77,8 +77,8 @@ def test_forces_its_one_tool_without_thinking_where_the_model_can_be_forced() ->
 
 
 @pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-opus-5-5"])
-def test_asks_a_model_that_refuses_to_be_forced(model: str) -> None:
-    answer, claude = asked(build_tool_call({"text": "late"}), model=model)
+def test_asks_a_model_that_cannot_be_forced(model: str) -> None:
+    answer, claude = call_reasoner(build_tool_call({"text": "late"}), model=model)
 
     assert answer.input == {"text": "late"}
     assert claude.requests[0]["tool_choice"]["type"] == "auto"
@@ -86,7 +86,7 @@ def test_asks_a_model_that_refuses_to_be_forced(model: str) -> None:
 
 
 def test_instructions_are_the_system_prompt_and_data_is_the_message() -> None:
-    _, claude = asked(build_tool_call({}))
+    _, claude = call_reasoner(build_tool_call({}))
     (request,) = claude.requests
     shown = request["messages"][0]["content"][0]["text"]
 
@@ -109,8 +109,8 @@ def test_instructions_are_the_system_prompt_and_data_is_the_message() -> None:
         (build_tool_call(["late"]), "the input of note is not an object"),
     ],
 )
-def test_what_is_no_use_of_the_tool_is_told_and_still_paid_for(answer: ResponseBuilder, reason: str) -> None:
-    given, _ = asked(answer)
+def test_reports_a_missing_tool_call_that_is_still_paid_for(answer: ResponseBuilder, reason: str) -> None:
+    given, _ = call_reasoner(answer)
 
     assert given.input is None
     assert given.reason == reason
@@ -118,33 +118,33 @@ def test_what_is_no_use_of_the_tool_is_told_and_still_paid_for(answer: ResponseB
 
 
 @pytest.mark.parametrize("status", [429, 529, 500, 503])
-def test_what_passes_says_when_to_come_again(status: int) -> None:
+def test_temporary_failure_says_when_to_retry(status: int) -> None:
     with pytest.raises(ExternalServiceFailed) as error:
-        asked(build_error(status, retry_after="7"))
+        call_reasoner(build_error(status, retry_after="7"))
 
     assert (error.value.retry_after_s, error.value.may_be_done) == (7.0, False)
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"), [(None, None), ("soon", None), ("nan", None), ("-3", 0.0), ("1e9", 3600.0)]
+    ("sent", "pause"), [(None, None), ("soon", None), ("nan", None), ("-3", 0.0), ("1e9", 3600.0)]
 )
-def test_a_pause_that_makes_no_sense_is_brought_into_bounds(sent: str | None, told: float | None) -> None:
+def test_clamps_an_invalid_pause(sent: str | None, pause: float | None) -> None:
     with pytest.raises(ExternalServiceFailed) as error:
-        asked(build_error(429, retry_after=sent))
+        call_reasoner(build_error(429, retry_after=sent))
 
-    assert error.value.retry_after_s == told
+    assert error.value.retry_after_s == pause
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_is_refused_says_where_to_look(status: int) -> None:
+def test_refused_key_says_where_to_look(status: int) -> None:
     with pytest.raises(ExternalServiceFailed, match="reasoner_secret"):
-        asked(build_error(status))
+        call_reasoner(build_error(status))
 
 
 @pytest.mark.parametrize("status", [400, 404, 413])
-def test_a_request_that_is_refused_is_refused_for_good_with_their_word_for_it(status: int) -> None:
+def test_refused_request_is_permanent_and_quotes_the_services_error(status: int) -> None:
     with pytest.raises(ExternalServiceRefused, match="as the test wants it") as error:
-        asked(build_error(status))
+        call_reasoner(build_error(status))
 
     assert error.value.code in ("invalid_request_error", "not_found_error", "request_too_large")
 
@@ -164,36 +164,36 @@ def test_a_request_that_is_refused_is_refused_for_good_with_their_word_for_it(st
         "[" * 100_000,
     ],
 )
-def test_nonsense_is_a_failure_of_theirs(body: str) -> None:
+def test_invalid_response_is_a_failure_of_the_service(body: str) -> None:
     with pytest.raises(ExternalServiceFailed, match="Invalid (answer|token count)"):
-        asked(build_invalid_body(body))
+        call_reasoner(build_invalid_body(body))
 
 
 @pytest.mark.parametrize("content", ["text", None, {"type": "tool_use"}, 7])
-def test_an_answer_that_says_what_was_used_is_counted_also_where_it_cannot_be_read(content: Any) -> None:
+def test_counts_the_usage_of_an_unreadable_answer(content: Any) -> None:
     body = {"content": content, "usage": {"input_tokens": 1000, "output_tokens": 100}}
-    answer, _ = asked(build_invalid_body(json.dumps(body)))
+    answer, _ = call_reasoner(build_invalid_body(json.dumps(body)))
 
     assert (answer.input, answer.reason) == (None, "its answer has no readable content")
     assert answer.usage == Usage(1000, 100, load_shipped_models().get(MODEL).compute_cost_usd(1000, 100))
 
 
-def test_no_more_is_believed_to_be_used_than_was_sent_and_asked_for() -> None:
+def test_limits_the_reported_usage_to_what_was_sent_and_requested() -> None:
     body = {"content": [], "usage": {"input_tokens": 10**30, "output_tokens": 10**30}}
-    answer, claude = asked(build_invalid_body(json.dumps(body)))
+    answer, claude = call_reasoner(build_invalid_body(json.dumps(body)))
 
     assert answer.usage.output_tokens == claude.requests[0]["max_tokens"]
     assert answer.usage.input_tokens <= len(json.dumps(claude.requests[0])) + INPUT_TOKENS_OVERHEAD
 
 
-def test_content_blocks_of_no_form_are_no_use_of_the_tool() -> None:
+def test_invalid_content_blocks_are_not_a_tool_call() -> None:
     body = {"content": ["x", None, {"type": "tool_use"}], "usage": {"input_tokens": 1, "output_tokens": 1}}
-    answer, _ = asked(build_invalid_body(json.dumps(body)))
+    answer, _ = call_reasoner(build_invalid_body(json.dumps(body)))
 
     assert answer.reason == "it called a tool without a name, which it was not given"
 
 
-def test_no_connection_is_a_failure_that_passes() -> None:
+def test_missing_connection_is_a_temporary_failure() -> None:
     async def run() -> None:
         async with httpx2.AsyncClient(base_url="http://127.0.0.1:1") as http:
             await ask(ClaudeReasoner(http, MODEL))
@@ -206,32 +206,32 @@ def test_no_connection_is_a_failure_that_passes() -> None:
 # --- prices -------------------------------------------------------------------------------------------------
 
 
-def test_usage_is_priced_by_the_dated_table() -> None:
-    answer, _ = asked(build_tool_call({"text": "late"}, tokens=150))
+def test_prices_usage_by_the_dated_table() -> None:
+    answer, _ = call_reasoner(build_tool_call({"text": "late"}, tokens=150))
     given = answer.usage.input_tokens
 
     assert answer.usage.output_tokens == 150
     assert answer.usage.usd == (given * Decimal("0.10") + 150 * Decimal("0.50")) / 1_000_000
 
 
-def test_a_long_prompt_costs_what_the_upper_tier_says() -> None:
+def test_long_prompt_costs_the_upper_tier() -> None:
     model = load_shipped_models().get(MODEL)
 
     assert model.compute_cost_usd(100_000, 0) == Decimal("0.01")
     assert model.compute_cost_usd(100_001, 1_000_000) == Decimal("2.5500005")
 
 
-def test_prices_say_of_when_and_from_where_they_are() -> None:
+def test_prices_state_their_date_and_source() -> None:
     assert load_shipped_models().as_of.isoformat() == "2026-10-10"
     assert load_shipped_models().source.startswith("https://")
 
 
-def test_a_model_without_a_price_is_not_used() -> None:
+def test_rejects_a_model_without_a_price() -> None:
     with pytest.raises(SettingsError, match="claude-haiku-5-5.*reasoner_prices"):
         load_shipped_models().get("claude-of-tomorrow")
 
 
-def test_a_file_of_prices_replaces_ours(tmp_path: Path) -> None:
+def test_price_file_replaces_the_built_in_prices(tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
     tier = {"input_tokens_max": None, "input": "3", "output": "6"}
     table = {"as_of": "2027-01-01", "source": "https://example.com", "unit": "USD per million tokens"}
@@ -241,7 +241,7 @@ def test_a_file_of_prices_replaces_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"models": 3}'])
-def test_a_file_of_another_form_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+def test_rejects_an_invalid_price_file_by_name(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.json"
     file.write_text(text)
 
@@ -260,7 +260,7 @@ def test_rules_need_no_reasoner_and_no_key() -> None:
     assert asyncio.run(run()) is None
 
 
-def test_the_key_is_the_secret_that_the_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_the_secret_named_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SECRET_TEST_MODEL", "key-of-the-test")
     claude = ClaudeSandbox(key="key-of-the-test", responses=[build_tool_call({"text": "late"})])
 
@@ -273,7 +273,7 @@ def test_the_key_is_the_secret_that_the_settings_name(monkeypatch: pytest.Monkey
         assert asyncio.run(run(url)).input == {"text": "late"}
 
 
-def test_a_key_that_nobody_set_is_told_when_it_is_wanted_and_may_still_be_set(
+def test_reports_a_missing_key_on_use_and_accepts_it_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("HOLDFAST_SECRET_ANTHROPIC", raising=False)
@@ -290,7 +290,7 @@ def test_a_key_that_nobody_set_is_told_when_it_is_wanted_and_may_still_be_set(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("HOLDFAST_REASONER", "oracle", "Invalid reasoner='oracle': expected 'rules', or 'claude'"),
         ("HOLDFAST_REASONER_URL", "http://api.example.com", "would send the key unencrypted"),
@@ -298,12 +298,12 @@ def test_a_key_that_nobody_set_is_told_when_it_is_wanted_and_may_still_be_set(
         ("HOLDFAST_REASONER_URL", "http://127.0.0.1:80@example.com/", "would send the key unencrypted"),
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused(name: str, value: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_rejects_an_invalid_setting(name: str, value: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=message):
         Settings.load(environ={name: value})
 
 
-def test_without_the_client_it_is_refused_with_the_extra_to_install() -> None:
+def test_missing_client_names_the_extra_to_install() -> None:
     script = (
         "import asyncio, sys; sys.modules['httpx2'] = None\n"
         "from holdfast.ai import open_reasoner\n"

@@ -1,4 +1,6 @@
-"""Local embeddings and the local classifier: deterministic, offline, and clear when something is missing."""
+"""Local embeddings and the local classifier: deterministic, offline, and with clear errors for missing
+packages.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ def test_vectors_have_256_dimensions_and_length_one() -> None:
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
 
 
-def test_a_text_without_anything_in_it_is_zero() -> None:
+def test_empty_text_has_a_zero_vector() -> None:
     assert not open_local_embedder().embed([""]).any()
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
-def test_the_same_text_has_the_same_vector_alone_and_among_others(texts: list[str]) -> None:
+def test_text_has_the_same_vector_alone_and_in_a_batch(texts: list[str]) -> None:
     together = open_local_embedder().embed(texts)
 
     assert all(
@@ -44,11 +46,11 @@ def test_the_same_text_has_the_same_vector_alone_and_among_others(texts: list[st
     )
 
 
-def test_a_lone_surrogate_does_no_harm() -> None:
+def test_accepts_a_lone_surrogate() -> None:
     assert open_local_embedder().embed(["\ud800 hello"]).shape == (1, 256)
 
 
-def test_alike_in_meaning_is_near_in_angle() -> None:
+def test_similar_texts_have_similar_vectors() -> None:
     parcel, package, banana = open_local_embedder().embed(
         ["my parcel is late", "my package is delayed", "banana bread"]
     )
@@ -56,7 +58,7 @@ def test_alike_in_meaning_is_near_in_angle() -> None:
     assert parcel @ package > 0.5 > parcel @ banana
 
 
-def test_the_package_that_brings_the_weights_is_never_imported() -> None:
+def test_never_imports_the_package_of_the_weights() -> None:
     program = (
         "import sys; from holdfast.ai import open_local_embedder; open_local_embedder().embed(['x']); "
         "sys.exit('wordllama' in sys.modules)"
@@ -65,7 +67,7 @@ def test_the_package_that_brings_the_weights_is_never_imported() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
 
-def test_the_door_opens_without_the_packages_and_says_what_is_missing(
+def test_module_imports_without_the_packages_and_names_the_missing_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = importlib.util.find_spec
@@ -78,7 +80,7 @@ def test_the_door_opens_without_the_packages_and_says_what_is_missing(
         train_local_classifier(EXAMPLES)
 
 
-def test_a_classifier_knows_words_that_no_example_has() -> None:
+def test_classifier_generalizes_to_unseen_words() -> None:
     classifier = train_local_classifier(EXAMPLES, confidence_min=0.5)
 
     assert classifier.labels == ("fruit", "metal")
@@ -86,21 +88,21 @@ def test_a_classifier_knows_words_that_no_example_has() -> None:
     assert classifier.classify("titanium bolt").label == "metal"
 
 
-def test_probabilities_add_up_and_come_in_order() -> None:
+def test_probabilities_add_up_to_one_in_descending_order() -> None:
     found = train_local_classifier(EXAMPLES, confidence_min=0.0).classify("an apple")
 
     assert found.confidence + sum(share for _, share in found.alternatives) == pytest.approx(1, abs=1e-5)
     assert found.confidence >= found.alternatives[0][1]
 
 
-def test_below_the_threshold_the_answer_is_unknown_with_the_likeliest_beside_it() -> None:
+def test_answers_unknown_below_the_threshold_and_names_the_likeliest_label() -> None:
     found = train_local_classifier(EXAMPLES, confidence_min=1.01).classify("an apple")
 
     assert (found.label, found.is_known) == (UNKNOWN, False)
     assert found.alternatives[0] == ("fruit", found.confidence)
 
 
-def test_two_that_are_trained_alike_answer_alike() -> None:
+def test_classifiers_with_the_same_training_answer_alike() -> None:
     one, other = train_local_classifier(EXAMPLES), train_local_classifier(EXAMPLES)
 
     assert one.classify("a tin can of peaches") == other.classify("a tin can of peaches")
@@ -115,13 +117,13 @@ def test_two_that_are_trained_alike_answer_alike() -> None:
         ([*EXAMPLES, Example("x", "rare")], "rare"),
     ],
 )
-def test_examples_that_teach_nothing_are_refused(examples: list[Example], why: str) -> None:
+def test_rejects_examples_without_information(examples: list[Example], why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
         train_local_classifier(examples)
 
 
-def test_a_measurement_asks_about_each_example_once_and_only_unseen() -> None:
-    # A word of its own for each text: who has seen it can recite its label, who has not can only guess.
+def test_evaluation_classifies_each_example_once_and_only_unseen() -> None:
+    # A unique word for each text: only a model that has seen it can know its label.
     words = "oak elm ash fir yew box bay fig gum nut sky sea mud ice fog dew sun air fire rain".split()
     told_by_nothing = [Example(word, "even" if zlib.crc32(word.encode()) % 2 else "odd") for word in words]
     seen = train_local_classifier(told_by_nothing, confidence_min=0.0)
@@ -131,7 +133,7 @@ def test_a_measurement_asks_about_each_example_once_and_only_unseen() -> None:
     assert len(found.outcomes) == len(words) and found.overall < 0.9
 
 
-def test_the_table_of_a_measurement_has_a_line_for_each_label_and_the_sum() -> None:
+def test_evaluation_table_has_a_line_per_label_and_a_total() -> None:
     lines = measure_accuracy(EXAMPLES, folds=3).to_markdown().splitlines()
 
     assert len(lines) == 2 + 2 + 1 and lines[-1].startswith("| **all** | 16 |")

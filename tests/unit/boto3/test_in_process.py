@@ -1,4 +1,4 @@
-"""boto3 in process: which clients are answered, by which engine, and that nothing is left behind."""
+"""boto3 in process: which clients are intercepted, by which engine, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=2)
 
 
 class NamedTables:
-    """Tables that hold one table with the name given."""
+    """Tables store with one table of the given name."""
 
     def __init__(self, name: str, failure: Exception | None = None) -> None:
         self._name = name
@@ -40,27 +40,27 @@ class NamedTables:
         if self._failure is not None:
             raise self._failure
         if isinstance(operation, DescribeTable):
-            return described(self._name)
+            return make_description(self._name)
         return ListTablesResult(names=(self._name,))
 
 
-def described(name: str) -> TableDescription:
+def make_description(name: str) -> TableDescription:
     definition = TableDefinition(name=name, attributes=(KeyAttribute("pk", "S"),), keys=KeySchema("pk"))
     return TableDescription(definition=definition, id="id", status="ACTIVE", created_at=0.0)
 
 
-def client(region: str = "us-east-1", **more: Any) -> Any:
+def make_client(region: str = "us-east-1", **more: Any) -> Any:
     return boto3.client("dynamodb", region_name=region, config=ONCE, **more)
 
 
-def names(dynamodb: Any = None) -> list[str]:
-    listed: list[str] = (dynamodb or client()).list_tables()["TableNames"]
+def list_names(dynamodb: Any = None) -> list[str]:
+    listed: list[str] = (dynamodb or make_client()).list_tables()["TableNames"]
     return listed
 
 
 @pytest.fixture
 def unreachable() -> Iterator[None]:
-    """Whatever would leave the process is refused at once."""
+    """Refuse every request that would leave the process."""
 
     def refuse(session: Any, request: Any) -> None:
         raise EndpointConnectionError(endpoint_url=request.url)
@@ -70,12 +70,12 @@ def unreachable() -> Iterator[None]:
         yield
 
 
-# --- which clients ------------------------------------------------------------------------------------------
+# --- clients ------------------------------------------------------------------------------------------------
 
 
 def test_a_client_is_answered_with_the_services_headers() -> None:
     with in_process(NamedTables("orders")):
-        response = client().list_tables()
+        response = make_client().list_tables()
     assert response["TableNames"] == ["orders"]
     assert len(response["ResponseMetadata"]["RequestId"]) == 52
     assert "x-amz-crc32" in response["ResponseMetadata"]["HTTPHeaders"]
@@ -97,15 +97,15 @@ def test_a_resource_and_a_stream_client_are_answered(holdfast_dynamodb: Blocking
 
 
 def test_each_use_of_the_fixture_has_an_engine_of_its_own(holdfast_dynamodb: BlockingTables) -> None:
-    assert names() == []
+    assert list_names() == []
 
 
 def test_a_client_made_before_is_answered_while_the_context_is_open(unreachable: None) -> None:
-    before = client()
+    before = make_client()
     with in_process(NamedTables("orders")):
-        assert names(before) == ["orders"]
+        assert list_names(before) == ["orders"]
     with pytest.raises(EndpointConnectionError):
-        names(before)
+        list_names(before)
 
 
 def test_a_client_older_than_our_import_is_answered() -> None:
@@ -121,10 +121,10 @@ def test_a_client_older_than_our_import_is_answered() -> None:
 
 def test_a_client_of_another_endpoint_is_answered_unless_it_is_on_this_machine(unreachable: None) -> None:
     with in_process(NamedTables("orders")):
-        assert names(client(endpoint_url="https://dynamodb.example.com")) == ["orders"]
+        assert list_names(make_client(endpoint_url="https://dynamodb.example.com")) == ["orders"]
         for local in ("http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"):
             with pytest.raises(EndpointConnectionError):
-                names(client(endpoint_url=local))
+                list_names(make_client(endpoint_url=local))
 
 
 def test_clients_of_other_services_are_left_alone(unreachable: None) -> None:
@@ -132,17 +132,17 @@ def test_clients_of_other_services_are_left_alone(unreachable: None) -> None:
         boto3.client("sqs", region_name="us-east-1", config=ONCE).list_queues()
 
 
-def test_it_stands_before_moto_and_leaves_moto_the_rest() -> None:
+def test_takes_precedence_over_moto_and_leaves_it_other_services() -> None:
     with mock_aws(), in_process(NamedTables("orders")):
-        assert names() == ["orders"]
+        assert list_names() == ["orders"]
         assert boto3.client("sqs", region_name="us-east-1").list_queues().get("QueueUrls") is None
 
 
 def test_other_threads_are_answered_too() -> None:
     seen: list[list[str]] = []
     with in_process(NamedTables("orders")):
-        dynamodb = client()
-        threads = [threading.Thread(target=lambda: seen.append(names(dynamodb))) for _ in range(8)]
+        dynamodb = make_client()
+        threads = [threading.Thread(target=lambda: seen.append(list_names(dynamodb))) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -153,7 +153,7 @@ def test_other_threads_are_answered_too() -> None:
 @pytest.mark.parametrize("region", ["eu-central-1", "us-east-1"])
 def test_arns_are_in_the_clients_region(region: str) -> None:
     with in_process(NamedTables("orders")):
-        table = client(region).describe_table(TableName="orders")["Table"]
+        table = make_client(region).describe_table(TableName="orders")["Table"]
     assert table["TableArn"] == f"arn:aws:dynamodb:{region}:000000000000:table/orders"
 
 
@@ -162,26 +162,26 @@ def test_arns_are_in_the_clients_region(region: str) -> None:
 
 def test_a_refusal_is_a_client_error() -> None:
     with in_process(NamedTables("orders", Throttled())), pytest.raises(ClientError) as refused:
-        names()
+        list_names()
     assert refused.value.response["Error"]["Code"] == "ProvisionedThroughputExceededException"
 
 
-def test_a_defect_comes_through_as_it_is() -> None:
+def test_internal_error_is_raised_unchanged() -> None:
     with in_process(NamedTables("orders", ZeroDivisionError())), pytest.raises(ZeroDivisionError):
-        names()
+        list_names()
 
 
-# --- nesting and leaving ------------------------------------------------------------------------------------
+# --- nesting and exit ---------------------------------------------------------------------------------------
 
 
-def test_the_innermost_context_wins_and_gives_way_again(unreachable: None) -> None:
-    dynamodb = client()
+def test_innermost_context_wins_until_it_ends(unreachable: None) -> None:
+    dynamodb = make_client()
     with in_process(NamedTables("outer")):
         with in_process(NamedTables("inner")):
-            assert names(dynamodb) == ["inner"]
-        assert names(dynamodb) == ["outer"]
+            assert list_names(dynamodb) == ["inner"]
+        assert list_names(dynamodb) == ["outer"]
     with pytest.raises(EndpointConnectionError):
-        names(dynamodb)
+        list_names(dynamodb)
 
 
 def test_contexts_may_end_in_any_order() -> None:
@@ -189,33 +189,33 @@ def test_contexts_may_end_in_any_order() -> None:
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert names() == ["second"]
+    assert list_names() == ["second"]
     second.__exit__(None, None, None)
 
 
 def test_one_context_may_be_entered_twice() -> None:
     context = in_process(NamedTables("orders"))
     with context, context:
-        assert names() == ["orders"]
+        assert list_names() == ["orders"]
 
 
-def test_start_and_stop_do_what_entering_and_leaving_do(unreachable: None) -> None:
-    orders, dynamodb = in_process(NamedTables("orders")), client()
+def test_start_and_stop_equal_entering_and_leaving(unreachable: None) -> None:
+    orders, dynamodb = in_process(NamedTables("orders")), make_client()
     orders.start()
-    assert names(dynamodb) == ["orders"]
+    assert list_names(dynamodb) == ["orders"]
     orders.stop()
     with pytest.raises(EndpointConnectionError):
-        names(dynamodb)
+        list_names(dynamodb)
 
 
-def test_start_gives_the_engine_that_answers() -> None:
+def test_start_returns_the_engine() -> None:
     tables = NamedTables("orders")
     orders = in_process(tables)
     assert orders.start() is tables
     orders.stop()
 
 
-def test_stop_without_start_is_refused() -> None:
+def test_rejects_stop_without_start() -> None:
     with pytest.raises(RuntimeError, match="without start"):
         in_process().stop()
 
@@ -237,41 +237,41 @@ def test_nothing_is_left_behind_even_after_an_error() -> None:
     assert dict(os.environ) == environment
 
 
-# --- as a decorator -----------------------------------------------------------------------------------------
+# --- decorators ---------------------------------------------------------------------------------------------
 
 
 def test_a_decorated_function_keeps_its_name_arguments_and_result() -> None:
     @in_process(NamedTables("orders"))
     def listed(extra: str) -> list[str]:
-        return [*names(), extra]
+        return [*list_names(), extra]
 
     assert listed.__name__ == "listed"
     assert listed("more") == ["orders", "more"]
 
 
-def test_a_coroutine_cannot_be_decorated() -> None:
+def test_rejects_a_coroutine_as_decorated_function() -> None:
     async def asynchronous() -> None: ...
 
     with pytest.raises(TypeError, match="boto3 is synchronous"):
         in_process()(asynchronous)
 
 
-def made_table() -> list[str]:
-    """The names of all tables, after one more was made: one name only, where the engine is a fresh one."""
-    dynamodb = client()
+def create_table() -> list[str]:
+    """Create a table and return the names of all tables: only this one if the engine is fresh."""
+    dynamodb = make_client()
     dynamodb.create_table(
         TableName="made",
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
-    return names(dynamodb)
+    return list_names(dynamodb)
 
 
 def test_a_function_may_be_decorated_without_parentheses() -> None:
     @in_process
     def made(extra: str) -> list[str]:
-        return [*made_table(), extra]
+        return [*create_table(), extra]
 
     assert made.__name__ == "made"
     assert [made("first"), made("second")] == [["made", "first"], ["made", "second"]]
@@ -281,50 +281,50 @@ def test_methods_of_every_kind_may_be_decorated_without_parentheses() -> None:
     class Shop:
         @in_process
         def method(self) -> list[str]:
-            return made_table()
+            return create_table()
 
         @in_process
         @staticmethod
-        def of_nobody() -> list[str]:
-            return made_table()
+        def static_method() -> list[str]:
+            return create_table()
 
         @in_process  # type: ignore[call-overload, untyped-decorator, unused-ignore]
         @classmethod
-        def of_the_class(cls) -> list[str]:
+        def class_method(cls) -> list[str]:
             assert cls is Shop
-            return made_table()
+            return create_table()
 
-    assert Shop().method() == Shop.of_nobody() == Shop().of_the_class() == ["made"]
+    assert Shop().method() == Shop.static_method() == Shop().class_method() == ["made"]
 
 
-def test_a_decorated_generator_is_answered_for_until_it_ends(unreachable: None) -> None:
+def test_decorated_generator_is_intercepted_until_it_ends(unreachable: None) -> None:
     @in_process(NamedTables("orders"))
     def listing() -> Iterator[list[str]]:
-        yield names()
-        yield names()
+        yield list_names()
+        yield list_names()
 
-    dynamodb = client()
+    dynamodb = make_client()
     listed = listing()
     assert next(listed) == ["orders"]
-    assert names(dynamodb) == ["orders"]
+    assert list_names(dynamodb) == ["orders"]
     assert list(listed) == [["orders"]]
     with pytest.raises(EndpointConnectionError):
-        names(dynamodb)
+        list_names(dynamodb)
 
 
 @pytest.fixture
 @in_process
 def with_a_table() -> Iterator[str]:
-    [name] = made_table()
+    [name] = create_table()
     yield name
-    assert names() == [name]
+    assert list_names() == [name]
 
 
 def test_a_fixture_that_yields_may_be_decorated(with_a_table: str) -> None:
-    assert names() == [with_a_table]
+    assert list_names() == [with_a_table]
 
 
-def test_in_process_above_a_fixture_says_where_it_belongs() -> None:
+def test_decorator_above_a_fixture_names_the_right_order() -> None:
     @pytest.fixture
     def orders() -> None: ...
 
@@ -333,18 +333,18 @@ def test_in_process_above_a_fixture_says_where_it_belongs() -> None:
 
 
 @pytest.mark.parametrize("path", ["shop.db", Path("shop.db")])
-def test_a_path_is_refused_at_once_with_how_to_open_it(path: Any) -> None:
+def test_rejects_a_path_and_says_how_to_open_it(path: Any) -> None:
     with pytest.raises(TypeError, match=r"with open_tables\('shop.db'\) as tables, in_process\(tables\)"):
         in_process(path)
 
 
 @pytest.mark.parametrize("wrong", [7, {}, NamedTables])
-def test_what_is_no_open_engine_is_refused_at_once(wrong: Any) -> None:
+def test_rejects_anything_but_an_open_engine(wrong: Any) -> None:
     with pytest.raises(TypeError, match="takes an open engine"):
         in_process(wrong)
 
 
-def test_what_cannot_be_called_cannot_be_decorated() -> None:
+def test_rejects_a_decorated_object_that_is_not_callable() -> None:
     with pytest.raises(TypeError, match="decorates functions, methods and classes, not 'orders'"):
         in_process()("orders")  # type: ignore[call-overload]
 
@@ -352,32 +352,32 @@ def test_what_cannot_be_called_cannot_be_decorated() -> None:
 @in_process(NamedTables("orders"))
 class TestDecorated:
     def test_sees_the_tables(self) -> None:
-        assert names() == ["orders"]
+        assert list_names() == ["orders"]
 
     @staticmethod
-    def test_sees_them_without_an_instance_too() -> None:
-        assert names() == ["orders"]
+    def test_static_method_sees_the_tables_too() -> None:
+        assert list_names() == ["orders"]
 
 
 @in_process
 class TestDecoratedWithoutParentheses:
     def test_makes_a_table(self) -> None:
-        assert made_table() == ["made"]
+        assert create_table() == ["made"]
 
     def test_makes_a_table_of_the_same_name(self) -> None:
-        assert made_table() == ["made"]
+        assert create_table() == ["made"]
 
 
 @in_process(NamedTables("orders"))
 class DecoratedCase(unittest.TestCase):
     def setUp(self) -> None:
-        self.names = names()
+        self.names = list_names()
 
     def test_sees_the_tables_from_set_up_on(self) -> None:
-        assert self.names == names() == ["orders"]
+        assert self.names == list_names() == ["orders"]
 
 
-# --- credentials to sign with -------------------------------------------------------------------------------
+# --- signing credentials ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -391,37 +391,37 @@ def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("nothing_configured")
-def test_without_credentials_and_region_fakes_are_there_for_as_long_as_needed() -> None:
+def test_fake_credentials_and_region_exist_only_while_needed() -> None:
     with in_process(NamedTables("orders")), in_process(NamedTables("inner")):
         assert os.environ["AWS_ACCESS_KEY_ID"] == "testing"
-        assert names(boto3.client("dynamodb")) == ["inner"]
+        assert list_names(boto3.client("dynamodb")) == ["inner"]
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"} & set(os.environ)
     assert boto3.DEFAULT_SESSION is None
 
 
 @pytest.mark.usefixtures("nothing_configured")
-def test_a_client_made_before_without_credentials_signs_only_while_the_context_is_open() -> None:
-    before = client("eu-central-1")
+def test_older_client_without_credentials_signs_only_while_the_context_is_open() -> None:
+    before = make_client("eu-central-1")
     with in_process(NamedTables("orders")):
         arn = before.describe_table(TableName="orders")["Table"]["TableArn"]
     assert ":eu-central-1:" in arn
     with pytest.raises(NoCredentialsError):
-        names(before)
+        list_names(before)
 
 
 @pytest.mark.usefixtures("nothing_configured")
-def test_clients_of_other_services_are_lent_no_credentials() -> None:
+def test_clients_of_other_services_get_no_fake_credentials() -> None:
     before = boto3.client("sqs", region_name="us-east-1", config=ONCE)
     with in_process(NamedTables("orders")), pytest.raises(NoCredentialsError):
         before.list_queues()
 
 
 @pytest.mark.usefixtures("nothing_configured")
-def test_the_default_session_does_not_remember_the_fakes() -> None:
+def test_default_session_does_not_keep_the_fake_credentials() -> None:
     boto3.setup_default_session()
     before = boto3.DEFAULT_SESSION
     with in_process(NamedTables("orders")):
-        assert names(boto3.client("dynamodb")) == ["orders"]
+        assert list_names(boto3.client("dynamodb")) == ["orders"]
     assert boto3.DEFAULT_SESSION is before
     assert before.get_credentials() is None
 
@@ -437,7 +437,7 @@ def test_configured_credentials_and_regions_are_left_alone(nothing_configured: P
     assert ":eu-west-3:" in arn
 
 
-def test_without_boto3_the_import_names_the_extra() -> None:
+def test_missing_boto3_names_the_extra() -> None:
     program = "import sys; sys.modules['boto3'] = None; import holdfast.boto3"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (

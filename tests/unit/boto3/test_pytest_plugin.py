@@ -1,4 +1,6 @@
-"""The fixture's plugin is in every suite's way: it costs nothing, and needs boto3 only where it is used."""
+"""Pytest plugin: loaded in every test suite, it costs nothing and needs boto3 only where its fixture is
+used.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "test_suite.py"]))
 """
 
 
-def suite_without_boto3(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
-    """pytest on one test, in a process that cannot import boto3 and finds our plugin by its entry point."""
+def run_suite_without_boto3(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+    """Run one test with pytest in a process without boto3 that finds the plugin by its entry point."""
     (folder / "test_suite.py").write_text(test, encoding="utf-8")
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_BOTO3],
@@ -27,15 +29,15 @@ def suite_without_boto3(folder: Path, test: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_without_boto3_an_unrelated_suite_passes(tmp_path: Path) -> None:
-    done = suite_without_boto3(tmp_path, "def test_sums(): assert 1 + 1 == 2\n")
+def test_unrelated_suite_passes_without_boto3(tmp_path: Path) -> None:
+    done = run_suite_without_boto3(tmp_path, "def test_sums(): assert 1 + 1 == 2\n")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
 
-def test_without_boto3_the_fixture_names_the_extra(tmp_path: Path) -> None:
-    done = suite_without_boto3(tmp_path, "def test_orders(holdfast_dynamodb): pass\n")
+def test_fixture_names_the_extra_without_boto3(tmp_path: Path) -> None:
+    done = run_suite_without_boto3(tmp_path, "def test_orders(holdfast_dynamodb): pass\n")
 
     assert done.returncode == 1
     assert (
@@ -44,7 +46,7 @@ def test_without_boto3_the_fixture_names_the_extra(tmp_path: Path) -> None:
     )
 
 
-def test_the_plugin_imports_nothing_that_pytest_has_not() -> None:
+def test_plugin_imports_only_what_pytest_already_imports() -> None:
     program = (
         "import sys, pytest; before = set(sys.modules); import holdfast.pytest_plugin\n"
         "print(sorted(set(sys.modules) - before))"

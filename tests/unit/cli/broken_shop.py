@@ -1,4 +1,4 @@
-"""A system that is badly designed: one pattern without an example, and a rate that names no volume."""
+"""Badly designed system: one pattern without an example, and a rate that names no volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A system with commands of its own: books of a reading room, listed, added, lent and described."""
+"""System with its own commands: books of a reading room, listed, added, lent and described."""
 
 from __future__ import annotations
 

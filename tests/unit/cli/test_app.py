@@ -1,4 +1,4 @@
-"""What a user sees of the command line: one line for a mistake, a traceback only when asked."""
+"""Command line as a user sees it: one line for a mistake, a traceback only on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.core.errors import SettingsError
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # Set and removed again, so that what a command leaves in the environment goes when the test ends.
+    # Set and deleted, so that monkeypatch removes what a command leaves in the environment.
     for variable in ("HOLDFAST_DEBUG", "HOLDFAST_SETTINGS"):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
@@ -25,7 +25,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The application with one more command, which the user's mistake makes fail."""
+    """Install the application with one more command, which fails with a user's mistake."""
     app = typer.Typer(pretty_exceptions_enable=False)
 
     @app.command()
@@ -39,7 +39,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("failing")
-def test_a_users_mistake_is_one_line_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_one_line_and_exits_1_for_a_users_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exited:
         cli.main(["fail"])
 
@@ -54,14 +54,14 @@ def test_debug_shows_the_error_itself() -> None:
 
 
 @pytest.mark.usefixtures("failing")
-def test_debug_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_debug_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DEBUG", "1")
 
     with pytest.raises(SettingsError):
         cli.main(["fail"])
 
 
-def test_a_command_that_is_not_there_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_command_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exited:
         cli.main(["sevre"])
 
@@ -69,18 +69,18 @@ def test_a_command_that_is_not_there_is_exit_2(capsys: pytest.CaptureFixture[str
     assert "sevre" in capsys.readouterr().err
 
 
-def test_an_interrupt_is_exit_130_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> None:
+def test_interrupt_exits_130_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(cli, "app", interrupt)
 
     with pytest.raises(SystemExit) as exited:
         cli.main([])
     assert exited.value.code == 130
 
 
-def test_python_dash_m_is_the_same_command() -> None:
+def test_python_dash_m_runs_the_same_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True
     )

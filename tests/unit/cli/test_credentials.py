@@ -1,4 +1,4 @@
-"""Who may call the endpoint: from a file, from the environment, or nobody in particular."""
+"""Credentials of the endpoint: from a file, from the environment, or none."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.cli.arguments.credentials import read_credentials
 from holdfast.core.errors import SettingsError
 
 
-def written(tmp_path: Path, text: str, name: str = "credentials") -> Path:
+def write_file(tmp_path: Path, text: str, name: str = "credentials") -> Path:
     file = tmp_path / name
     file.write_text(text, encoding="utf-8")
     return file
 
 
-def test_without_any_there_are_none() -> None:
+def test_returns_no_credentials_by_default() -> None:
     assert read_credentials(None, {}) is None
 
 
@@ -33,19 +33,19 @@ def test_a_key_and_its_secret_come_from_the_environment() -> None:
         ("HOLDFAST_SECRET_ACCESS_KEY", "HOLDFAST_ACCESS_KEY_ID"),
     ],
 )
-def test_half_a_pair_is_refused(given: str, missing: str) -> None:
+def test_rejects_a_key_without_its_secret(given: str, missing: str) -> None:
     with pytest.raises(SettingsError, match=f"{missing} is not set"):
         read_credentials(None, {given: "x"})
 
 
 def test_lines_of_key_and_secret_are_read_and_comments_skipped(tmp_path: Path) -> None:
-    file = written(tmp_path, "# who may call\n\nONE  first\nTWO\tsecond\n")
+    file = write_file(tmp_path, "# who may call\n\nONE  first\nTWO\tsecond\n")
 
     assert read_credentials(file, {}) == {"ONE": "first", "TWO": "second"}
 
 
 def test_toml_is_read_by_its_name(tmp_path: Path) -> None:
-    file = written(tmp_path, 'ONE = "first"\n', "credentials.toml")
+    file = write_file(tmp_path, 'ONE = "first"\n', "credentials.toml")
 
     assert read_credentials(file, {}) == {"ONE": "first"}
 
@@ -53,12 +53,12 @@ def test_toml_is_read_by_its_name(tmp_path: Path) -> None:
 def test_file_and_environment_add_up(tmp_path: Path) -> None:
     environ = {"HOLDFAST_ACCESS_KEY_ID": "AKID", "HOLDFAST_SECRET_ACCESS_KEY": "s3cret"}
 
-    assert read_credentials(written(tmp_path, "ONE first"), environ) == {"AKID": "s3cret", "ONE": "first"}
+    assert read_credentials(write_file(tmp_path, "ONE first"), environ) == {"AKID": "s3cret", "ONE": "first"}
 
 
-def test_a_bad_line_is_named_by_its_number_and_its_secret_is_not_shown(tmp_path: Path) -> None:
+def test_names_a_bad_line_by_its_number_and_hides_its_secret(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"Invalid line 2 of .*: expected KEY SECRET") as refused:
-        read_credentials(written(tmp_path, "ONE first\nTWO second hidden\n"), {})
+        read_credentials(write_file(tmp_path, "ONE first\nTWO second hidden\n"), {})
 
     assert "hidden" not in refused.value.message
 
@@ -71,19 +71,17 @@ def test_a_bad_line_is_named_by_its_number_and_its_secret_is_not_shown(tmp_path:
         ("credentials.toml", "ONE = 1\n", "expected a string"),
     ],
 )
-def test_a_file_that_says_nothing_usable_is_refused(
-    tmp_path: Path, name: str, text: str, reason: str
-) -> None:
+def test_rejects_a_file_without_usable_credentials(tmp_path: Path, name: str, text: str, reason: str) -> None:
     with pytest.raises(SettingsError, match=reason):
-        read_credentials(written(tmp_path, text, name), {})
+        read_credentials(write_file(tmp_path, text, name), {})
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="Failed to read the credentials file .*: No such file"):
         read_credentials(tmp_path / "nowhere", {})
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_binary_file(tmp_path: Path) -> None:
     file = tmp_path / "credentials"
     file.write_bytes(b"\xff\xfe\xfa")
 

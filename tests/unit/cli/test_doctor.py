@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what it says of a healthy, an absent, a foreign and a damaged file."""
+"""`holdfast doctor` on healthy, missing, foreign and damaged files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, Tab
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, INITIAL
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.server import running_server
+from holdfast.wire.server import start_server
 from tests.unit.mcp.harbour import SYSTEM, ships
 
 ORDERS = TableDefinition(
@@ -33,20 +33,20 @@ class Letter(BaseModel):
 
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And without systems, whose absent tables would be told of too."""
+    """Work in an empty folder without installed systems, whose missing tables would be reported too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("holdfast.model.system.load_systems", dict)
 
 
 @pytest.fixture
 def harbour(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The harbour is installed, and no other system."""
+    """Install the harbour and no other system."""
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"harbour": SYSTEM})
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A tables file with some content, at its configured place."""
+    """Create a tables file with some content at its configured path."""
     path = tmp_path / "data" / "tables.db"
     path.parent.mkdir()
     connection = apsw.Connection(str(path))
@@ -58,7 +58,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def examined(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dict[str, Any]]]:
+def run_doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dict[str, Any]]]:
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json", *words])
     assert isinstance(exited.value.code, int)
@@ -66,7 +66,7 @@ def examined(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list
 
 
 def test_a_healthy_file_is_ok(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
 
     assert code == 0
     assert health == {
@@ -77,17 +77,17 @@ def test_a_healthy_file_is_ok(file: Path, capsys: pytest.CaptureFixture[str]) ->
     }
 
 
-def test_a_file_that_is_not_there_is_no_illness_and_is_not_made(
+def test_missing_file_is_healthy_and_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
 
     assert (code, health["ok"]) == (0, True)
     assert "data/tables.db does not exist yet" in health["detail"]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_named_and_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_missing_folder(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--data", "shpo"])
 
@@ -97,57 +97,53 @@ def test_a_folder_that_is_named_and_not_there_is_refused(capsys: pytest.CaptureF
     )
 
 
-def test_a_folder_that_is_named_and_holds_no_tables_yet_is_ok(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_accepts_a_folder_without_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "shop").mkdir()
 
-    code, [health] = examined(capsys, "--data", "shop")
+    code, [health] = run_doctor(capsys, "--data", "shop")
 
     assert code == 0
     assert "shop/tables.db does not exist yet" in health["detail"]
 
 
-def test_an_empty_file_is_told_as_empty_and_left_so(
+def test_reports_an_empty_file_and_does_not_change_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tables.db").touch()
 
-    code, [health] = examined(capsys, "--data", ".")
+    code, [health] = run_doctor(capsys, "--data", ".")
 
     assert code == 0
     assert "tables.db is empty" in health["detail"]
     assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("tables.db", 0)]
 
 
-def test_a_file_with_a_header_and_nothing_else_has_no_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_file_with_only_a_header_has_no_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     connection = apsw.Connection(str(tmp_path / "tables.db"))
     connection.pragma("journal_mode", "wal")
     connection.close()
 
-    code, [health] = examined(capsys, "--data", ".")
+    code, [health] = run_doctor(capsys, "--data", ".")
 
     assert code == 0
     assert "tables.db, 0 tables" in health["detail"]
 
 
-def test_a_folder_in_the_place_of_the_file_is_ill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_at_the_files_path_is_unhealthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tables.db").mkdir()
 
-    code, [health] = examined(capsys, "--data", ".")
+    code, [health] = run_doctor(capsys, "--data", ".")
 
     assert code == 1
     assert "tables.db is a folder" in health["detail"]
 
 
-def test_tables_are_counted_also_while_a_process_has_them_open(
+def test_counts_tables_while_a_process_has_them_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
         tables.run_blocking(CreateTable(ORDERS))
-        code, [health] = examined(capsys, "--data", ".")
+        code, [health] = run_doctor(capsys, "--data", ".")
 
     assert code == 0
     assert "tables.db, 1 table," in health["detail"]
@@ -156,13 +152,13 @@ def test_tables_are_counted_also_while_a_process_has_them_open(
 @pytest.mark.parametrize(
     ("harm", "complaint"),
     [
-        ("UPDATE tables SET record = x'c1'", "what it says of table orders cannot be read"),
-        ("UPDATE tables SET record = x'80'", "what it says of table orders cannot be read"),
-        ("UPDATE tables SET record = 'a text'", "what it says of table orders cannot be read"),
-        ("DROP TABLE items_1", "table orders is named in it, but its items are not there"),
+        ("UPDATE tables SET record = x'c1'", "the record of table orders is unreadable"),
+        ("UPDATE tables SET record = x'80'", "the record of table orders is unreadable"),
+        ("UPDATE tables SET record = 'a text'", "the record of table orders is unreadable"),
+        ("DROP TABLE items_1", "the items of table orders are missing"),
     ],
 )
-def test_a_file_whose_tables_cannot_be_loaded_is_ill(
+def test_file_whose_tables_cannot_be_loaded_is_unhealthy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], harm: str, complaint: str
 ) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
@@ -171,60 +167,60 @@ def test_a_file_whose_tables_cannot_be_loaded_is_ill(
     connection.execute(harm)
     connection.close()
 
-    code, [health] = examined(capsys, "--data", ".")
+    code, [health] = run_doctor(capsys, "--data", ".")
 
     assert (code, health["ok"]) == (1, False)
     assert complaint in health["detail"]
 
 
-def test_tables_in_memory_have_nothing_to_look_at(
+def test_in_memory_tables_have_nothing_to_examine(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
 
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
 
     assert (code, health["engine"]) == (0, "memory")
 
 
-def test_a_foreign_file_is_ill_and_left_as_it_was(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_file_is_unhealthy_and_unchanged(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text("a diary, not a database" * 100, encoding="utf-8")
     before = file.read_bytes()
 
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
 
     assert (code, health["ok"]) == (1, False)
     assert "is not a Holdfast file" in health["detail"]
     assert file.read_bytes() == before
 
 
-def test_an_empty_file_whose_log_holds_the_data_is_ill_and_left_so(
+def test_empty_file_with_data_in_its_log_is_unhealthy_and_unchanged(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_bytes(b"")
     log = file.with_name("tables.db-wal")
     log.write_bytes(b"what was committed")
 
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
 
     assert (code, health["ok"]) == (1, False)
     assert "write-ahead log" in health["detail"]
     assert log.read_bytes() == b"what was committed"
 
 
-def test_a_damaged_file_is_ill(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_file_is_unhealthy(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damaged = bytearray(file.read_bytes())
     damaged[-20_000:] = bytes(20_000)
     file.write_bytes(damaged)
 
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
 
     assert (code, health["ok"]) == (1, False)
     assert "damaged" in health["detail"]
 
 
 @pytest.mark.usefixtures("file")
-def test_without_json_the_answer_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_text_for_people_without_json(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exited:
         main(["doctor"])
 
@@ -233,32 +229,32 @@ def test_without_json_the_answer_is_for_people(capsys: pytest.CaptureFixture[str
     assert "ok" in said
 
 
-def made_in(tables: Tables, definition: TableDefinition) -> None:
+def create_table(tables: Tables, definition: TableDefinition) -> None:
     asyncio.run(tables.run(CreateTable(definition)))
 
 
 @pytest.mark.usefixtures("harbour")
-def test_tables_that_a_system_has_yet_to_be_given_are_told_and_no_illness(
+def test_reports_missing_tables_of_a_system_as_healthy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "prod")
     with open_tables(tmp_path / "tables.db") as tables:
-        made_in(tables, ORDERS)
+        create_table(tables, ORDERS)
 
-    code, [health] = examined(capsys, "--data", ".")
+    code, [health] = run_doctor(capsys, "--data", ".")
 
     assert (code, health["ok"]) == (0, True)
     assert health["detail"].endswith("bytes; harbour has not created the table Ships-prod yet")
 
 
 @pytest.mark.usefixtures("harbour")
-def test_an_index_that_a_system_lacks_is_told_with_how_to_add_it(
+def test_reports_a_missing_index_and_how_to_add_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
-        made_in(tables, ships.definition("Ships", indexes=()))
+        create_table(tables, ships.definition("Ships", indexes=()))
 
-    code, [health] = examined(capsys, "--data", ".")
+    code, [health] = run_doctor(capsys, "--data", ".")
 
     assert (code, health["ok"]) == (0, True)
     assert health["detail"].endswith(
@@ -267,33 +263,31 @@ def test_an_index_that_a_system_lacks_is_told_with_how_to_add_it(
 
 
 @pytest.mark.usefixtures("harbour")
-def test_a_system_that_has_all_it_declares_is_not_mentioned(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_does_not_mention_a_complete_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
-        made_in(tables, ships.definition("Ships"))
+        create_table(tables, ships.definition("Ships"))
 
-    _, [health] = examined(capsys, "--data", ".")
+    _, [health] = run_doctor(capsys, "--data", ".")
 
     assert "harbour" not in health["detail"]
 
 
-def test_a_system_that_cannot_be_loaded_is_told_and_the_stores_of_the_others_are_looked_at(
+def test_reports_a_system_that_cannot_be_loaded_and_examines_the_others(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     letters = Queue("letters", Letter)
     office = System("office", "Sorts letters", [ships], [], queues=[letters])
 
-    def loaded(name: str = "harbour") -> System:
+    def load(name: str = "harbour") -> System:
         if name == "harbour":
             raise DeclarationError("The system harbour cannot be loaded.")
         return office
 
-    monkeypatch.setattr("holdfast.model.system.load_systems", loaded)
-    monkeypatch.setattr("holdfast.model.system.load_system", loaded)
+    monkeypatch.setattr("holdfast.model.system.load_systems", load)
+    monkeypatch.setattr("holdfast.model.system.load_system", load)
     monkeypatch.setattr("holdfast.model.system.list_system_names", lambda: ("harbour", "office"))
 
-    code, found = examined(capsys)
+    code, found = run_doctor(capsys)
 
     assert (code, [health["store"] for health in found]) == (0, ["tables", "queues"])
     assert all(health["ok"] for health in found)
@@ -302,44 +296,47 @@ def test_a_system_that_cannot_be_loaded_is_told_and_the_stores_of_the_others_are
     )
 
 
-def test_a_system_that_has_not_run_here_is_told_in_a_few_words(
+def test_reports_a_system_that_has_not_run_briefly(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     office = System("office", "Sorts letters", [ships, Table("Letters", "id")], [])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"office": office})
 
-    _, [health] = examined(capsys)
+    _, [health] = run_doctor(capsys)
 
     assert health["detail"].endswith("; office: 2 tables not created yet (it has not run here)")
 
 
 @pytest.mark.usefixtures("harbour")
-def test_an_endpoint_that_answers_is_well_and_tells_what_is_missing(
+def test_reachable_endpoint_is_healthy_and_reports_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_tables(None) as tables, running_server(tables=tables) as url:
-        made_in(tables, ORDERS)
-        made_in(tables, ships.definition("Ships", indexes=()))
+    with open_tables(None) as tables, start_server(tables=tables) as url:
+        create_table(tables, ORDERS)
+        create_table(tables, ships.definition("Ships", indexes=()))
         monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
-        code, [health] = examined(capsys)
+        code, [health] = run_doctor(capsys)
 
     assert code == 0
     assert health == {
         "store": "tables",
         "engine": "dynamodb",
         "ok": True,
-        "detail": f"{url}, reachable, 2 tables; harbour lacks the index Ships.by-berth (`holdfast indexes add harbour`)",
+        "detail": (
+            f"{url}, reachable, 2 tables; harbour lacks the index Ships.by-berth (`holdfast indexes add "
+            "harbour`)"
+        ),
     }
 
 
-def test_an_endpoint_that_does_not_answer_is_ill(
+def test_unreachable_endpoint_is_unhealthy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+http://127.0.0.1:{port}")
 
-    code, [health] = examined(capsys)
+    code, [health] = run_doctor(capsys)
 
     assert (code, health["ok"], health["engine"]) == (1, False, "dynamodb")
     assert health["detail"].startswith(f"http://127.0.0.1:{port}: ")

@@ -1,4 +1,4 @@
-"""`holdfast doctor` where tables, objects and queues are services: each is asked for what systems declare in it."""
+"""`holdfast doctor` with tables, objects and queues as services: checks each for what systems declare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast import Bucket, Queue, System, Table, open_stores, provision
 from holdfast.cli import main
 from holdfast.operations.tables import CreateTable, DescribeTable
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import running_server
+from holdfast.wire.server import start_server
 from tests.contract.moto import moto_endpoint
 
 
@@ -37,7 +37,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     return office
 
 
-def examined(capsys: pytest.CaptureFixture[str]) -> tuple[Any, dict[str, dict[str, Any]]]:
+def run_doctor(capsys: pytest.CaptureFixture[str]) -> tuple[Any, dict[str, dict[str, Any]]]:
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json"])
     found = json.loads(capsys.readouterr().out)
@@ -45,36 +45,36 @@ def examined(capsys: pytest.CaptureFixture[str]) -> tuple[Any, dict[str, dict[st
 
 
 @pytest.mark.proves("PG-53")
-def test_a_table_a_bucket_and_a_queue_are_looked_for_at_their_services(
+def test_finds_a_table_a_bucket_and_a_queue_at_their_services(
     system: System, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def prepared() -> None:
+    async def prepare() -> None:
         async with open_stores(system) as stores:
             await provision(stores, system)
 
     with moto_endpoint() as address:
         for store, scheme in {"TABLES": "dynamodb", "OBJECTS": "s3", "QUEUES": "sqs"}.items():
             monkeypatch.setenv(f"HOLDFAST_{store}", f"{scheme}+http://{address}")
-        code, absent = examined(capsys)
+        code, absent = run_doctor(capsys)
         assert code == 0
         assert "office has not created the table keys yet" in absent["tables"]["detail"]
         assert absent["objects"]["detail"].endswith("reachable; not created yet: doctor-files")
         assert "not created yet: doctor-tasks" in absent["queues"]["detail"]
-        asyncio.run(prepared())
-        code, found = examined(capsys)
+        asyncio.run(prepare())
+        code, found = run_doctor(capsys)
     assert code == 0
-    # moto's tables are those of the whole process, other tests' too.
+    # The whole process shares moto's tables, including those of other tests.
     assert re.search(r"reachable, [1-9]\d* tables?$", found["tables"]["detail"])
     assert found["objects"]["detail"].endswith(", reachable")
     assert "1 queue is empty" in found["queues"]["detail"]
-    code, gone = examined(capsys)
+    code, gone = run_doctor(capsys)
     assert code == 1
     assert [store for store, each in gone.items() if not each["ok"]] == ["tables", "queues", "objects"]
 
 
 @pytest.mark.proves("PG-53")
 @pytest.mark.parametrize(("status", "is_well"), [("ACTIVE", True), ("UPDATING", True), ("DELETING", False)])
-def test_the_status_of_a_table_is_told_and_one_that_goes_is_ill(
+def test_reports_the_status_of_a_table_and_a_deleting_one_is_unhealthy(
     status: str, is_well: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_tables(None) as tables:
@@ -82,18 +82,18 @@ def test_the_status_of_a_table_is_told_and_one_that_goes_is_ill(
         run_blocking, run = tables.run_blocking, tables.run
 
         def with_status(answer: Any, operation: Any) -> Any:
-            told = isinstance(operation, DescribeTable)
-            return msgspec.structs.replace(answer, status=status) if told else answer
+            is_description = isinstance(operation, DescribeTable)
+            return msgspec.structs.replace(answer, status=status) if is_description else answer
 
-        async def asked(operation: Any) -> Any:
+        async def ask(operation: Any) -> Any:
             return with_status(await run(operation), operation)
 
-        monkeypatch.setattr(tables, "run", asked)
+        monkeypatch.setattr(tables, "run", ask)
         monkeypatch.setattr(
             tables, "run_blocking", lambda operation: with_status(run_blocking(operation), operation)
         )
-        with running_server(tables=tables) as url:
+        with start_server(tables=tables) as url:
             monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
-            _, found = examined(capsys)
+            _, found = run_doctor(capsys)
     assert found["tables"]["ok"] is is_well
     assert ("keys is " in found["tables"]["detail"]) is (status != "ACTIVE")

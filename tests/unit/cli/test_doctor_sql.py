@@ -1,4 +1,4 @@
-"""`holdfast doctor` of the stores that PAGW has: what it says of a SQL store at rest, running, behind, newer, gone."""
+"""`holdfast doctor` on SQL stores: stopped, running, behind, newer than the code, unreachable."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pytest
 from holdfast import Schema, System, open_stores, provision
 from holdfast.cli import main
 from holdfast.runtime import get_schema_states
-from tests.contract.sql_migrations.packages import BOOKS, LOANS, written
-from tests.postgres import fresh_database
+from tests.contract.sql.migrations.packages import BOOKS, LOANS, write_package
+from tests.postgres import create_database
 
 
 @pytest.fixture(autouse=True)
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     monkeypatch.chdir(tmp_path)
-    package = written(tmp_path / "code", {"0001": BOOKS})
+    package = write_package(tmp_path / "code", {"0001": BOOKS})
     library = System("library", "Books", [], [], schemas=[Schema("library", migrations=package)])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"library": library})
     return library
 
 
-def examined(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+def run_doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json", *words])
     assert isinstance(exited.value.code, int)
@@ -34,61 +34,61 @@ def examined(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict
     return exited.value.code, found
 
 
-async def prepared(system: System) -> None:
+async def provision_system(system: System) -> None:
     async with open_stores(system) as stores:
         await provision(stores, system)
 
 
 @pytest.mark.proves("PG-53")
-def test_a_server_is_asked_and_told_how_far_its_schema_is(
+def test_reports_the_schema_revision_of_a_server(
     capsys: pytest.CaptureFixture[str], system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = fresh_database()
+    url = create_database()
     monkeypatch.setenv("HOLDFAST_SQL", url)
     monkeypatch.setenv("HOLDFAST_SQL_READER", url)
-    code, found = examined(capsys)
+    code, found = run_doctor(capsys)
     assert (code, found["engine"], found["ok"]) == (0, "postgresql", True)
     assert ", PostgreSQL 18" in found["detail"]
     assert "2 to 10 connections, reader PostgreSQL 18" in found["detail"]
     assert "library needs a migration, nothing → 0001 (`holdfast migrate library`)" in found["detail"]
-    asyncio.run(prepared(system))
-    code, found = examined(capsys)
+    asyncio.run(provision_system(system))
+    code, found = run_doctor(capsys)
     assert (code, found["detail"].endswith("; library is up to date at 0001")) == (0, True)
 
 
 @pytest.mark.proves("PG-53")
-def test_a_server_or_a_reader_that_does_not_answer_is_ill(
+def test_unreachable_server_or_reader_is_unhealthy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         gone = f"postgresql://clerk@127.0.0.1:{nobody.getsockname()[1]}/books"
         monkeypatch.setenv("HOLDFAST_SQL", gone)
-        code, found = examined(capsys)
+        code, found = run_doctor(capsys)
         assert (code, found["ok"]) == (1, False)
-        assert "PostgreSQL is not reached" in found["detail"]
+        assert "PostgreSQL is unreachable" in found["detail"]
         assert "clerk" not in found["detail"].partition(":")[0]
-        monkeypatch.setenv("HOLDFAST_SQL", fresh_database())
+        monkeypatch.setenv("HOLDFAST_SQL", create_database())
         monkeypatch.setenv("HOLDFAST_SQL_READER", gone)
-        code, found = examined(capsys)
+        code, found = run_doctor(capsys)
     assert (code, found["ok"]) == (1, False)
     assert "the writer answers, but the reader does not" in found["detail"]
 
 
-def test_a_schema_that_newer_code_has_migrated_is_ill(
+def test_schema_migrated_by_newer_code_is_unhealthy(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newer = written(tmp_path / "code", {"0001": BOOKS, "0002": LOANS})
-    monkeypatch.setenv("HOLDFAST_SQL", fresh_database(Schema("library", migrations=newer)))
-    code, found = examined(capsys)
+    newer = write_package(tmp_path / "code", {"0001": BOOKS, "0002": LOANS})
+    monkeypatch.setenv("HOLDFAST_SQL", create_database(Schema("library", migrations=newer)))
+    code, found = run_doctor(capsys)
     assert (code, found["ok"]) == (1, False)
     assert "the server answers; The schema library is at revision 0002" in found["detail"]
 
 
-def test_an_embedded_server_is_neither_made_nor_woken_nor_stopped(
+def test_does_not_create_start_or_stop_an_embedded_server(
     capsys: pytest.CaptureFixture[str], system: System, tmp_path: Path
 ) -> None:
-    code, found = examined(capsys)
+    code, found = run_doctor(capsys)
     assert (code, found["engine"], found["ok"]) == (0, "embedded", True)
     assert "data/postgres does not exist yet: it is created on first use" in found["detail"]
     assert not (tmp_path / "data" / "postgres").exists()
@@ -96,7 +96,7 @@ def test_an_embedded_server_is_neither_made_nor_woken_nor_stopped(
     async def while_it_runs() -> dict[str, Any]:
         async with open_stores(system) as stores:
             await provision(stores, system)
-            _, found = await asyncio.to_thread(examined, capsys)
+            _, found = await asyncio.to_thread(run_doctor, capsys)
             assert [each.pending for each in await get_schema_states(stores, system.schemas)] == [()]
             return found
 
@@ -104,18 +104,18 @@ def test_an_embedded_server_is_neither_made_nor_woken_nor_stopped(
     assert running["ok"], running
     assert ", PostgreSQL 18" in running["detail"]
     assert running["detail"].endswith("library is up to date at 0001")
-    code, found = examined(capsys)
+    code, found = run_doctor(capsys)
     assert (code, found["ok"]) == (0, True)
     assert "the server is stopped and starts on first use" in found["detail"]
     assert found["detail"].endswith("its schemas were not checked")
     (tmp_path / "data" / "postgres" / "server" / "PG_VERSION").write_text("12\n")
-    code, found = examined(capsys, "--data", "data")
+    code, found = run_doctor(capsys, "--data", "data")
     assert (code, found["ok"]) == (1, False)
-    assert "is of PostgreSQL 12" in found["detail"]
+    assert "belongs to PostgreSQL 12" in found["detail"]
 
 
-def test_a_temporary_server_is_each_process_s_own(
+def test_temporary_server_belongs_to_its_process(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_SQL", "postgres::temporary:")
-    assert examined(capsys)[1]["detail"] == "temporary: each process has its own server"
+    assert run_doctor(capsys)[1]["detail"] == "temporary: each process has its own server"

@@ -1,4 +1,4 @@
-"""`holdfast erase`: asks first, counts on a dry run, and leaves a proof."""
+"""`holdfast erase`: asks first, only counts on a dry run, and writes a proof."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast import create_tables, open_stores
 from holdfast.cli import main
 from holdfast.guarantees import is_proof_intact
 from holdfast.model import system as systems
-from tests.unit.guarantees.help_desk import HELP_DESK, Conversation, Note
+from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Conversation, Note
 
 JOE = "conversation-joe-0001"
 
@@ -22,68 +22,70 @@ JOE = "conversation-joe-0001"
 @pytest.fixture(autouse=True)
 def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP)
+    point = EntryPoint(
+        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP
+    )
     monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
 
-    async def filled() -> None:
+    async def fill() -> None:
         async with open_stores() as stores:
             await create_tables(stores, HELP_DESK.tables)
             await stores.run(Conversation.put(Conversation(conversation_id=JOE)))
             await stores.run(Note.put(Note(conversation_id=JOE, note_id="n1")))
 
-    asyncio.run(filled())
+    asyncio.run(fill())
 
 
 def erase(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     with pytest.raises(SystemExit) as exited:
         main(["erase", "helpdesk", JOE, *arguments])
-    told = capsys.readouterr()
-    return int(exited.value.code or 0), told.out + told.err
+    output = capsys.readouterr()
+    return int(exited.value.code or 0), output.out + output.err
 
 
-def notes_left() -> int:
-    async def counted() -> int:
+def count_notes() -> int:
+    async def count() -> int:
         async with open_stores() as stores:
             return len(await stores.all(Note.of(JOE).query()))
 
-    return asyncio.run(counted())
+    return asyncio.run(count())
 
 
-def test_without_consent_nothing_is_erased(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = erase(capsys)
+def test_erases_nothing_without_consent(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = erase(capsys)
 
     assert code == 2
-    assert "add --yes" in told
-    assert notes_left() == 1
+    assert "add --yes" in output
+    assert count_notes() == 1
 
 
-def test_a_dry_run_only_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = erase(capsys, "--dry-run", "--json")
+def test_dry_run_only_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = erase(capsys, "--dry-run", "--json")
 
-    proof: dict[str, Any] = json.loads(told)
+    proof: dict[str, Any] = json.loads(output)
     assert (code, proof["dry_run"], proof["deleted"]) == (0, True, {"Notes": 1, "Conversations": 1})
-    assert notes_left() == 1
+    assert count_notes() == 1
 
 
-def test_erased_it_is_gone_and_the_proof_is_written(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = erase(capsys, "--yes", "--out", "proof.json")
+def test_erases_the_data_and_writes_the_proof(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = erase(capsys, "--yes", "--out", "proof.json")
 
     proof = json.loads(Path("proof.json").read_text(encoding="utf-8"))
     assert code == 0
     assert is_proof_intact(proof)
-    assert proof["sha256"] in told
-    assert "queue jobs" in told
-    assert notes_left() == 0
+    assert proof["sha256"] in output
+    assert "queue jobs" in output
+    assert count_notes() == 0
 
 
-def test_says_which_kinds_the_system_knows(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = erase(capsys, "--yes", "--kind", "planet")
+def test_error_lists_the_kinds_that_the_system_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = erase(capsys, "--yes", "--kind", "planet")
 
     assert code == 1
-    assert "it knows conversation" in told
+    assert "it knows conversation" in output
 
 
-def test_refuses_stores_that_end_with_the_process(
+def test_rejects_in_memory_stores(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")

@@ -1,4 +1,4 @@
-"""Commands that need an extra say so in one line, before they have done anything."""
+"""Commands that need an extra say so in one line before they do anything."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXTRAS = {"serve": "serve", "up": "serve,api", "demo": "serve,aws", "mcp": "mcp"
         ("mcp", "mcp"),
     ],
 )
-def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
+def test_command_without_its_extra_ends_in_one_line_and_changes_nothing(
     tmp_path: Path, command: str, missing: str
 ) -> None:
     program = (
@@ -53,7 +53,7 @@ def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tables_at_a_service_need_its_extra_too(
+def test_tables_at_a_service_need_their_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "dynamodb://us-east-1")
@@ -65,7 +65,7 @@ def test_tables_at_a_service_need_its_extra_too(
         assert "needs boto3, which" in capsys.readouterr().err
 
 
-def test_all_that_is_missing_is_named(
+def test_names_all_missing_extras(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for module in (*MODULES_BY_EXTRA["serve"], *MODULES_BY_EXTRA["aws"]):
@@ -79,7 +79,7 @@ def test_all_that_is_missing_is_named(
 # --- systems ------------------------------------------------------------------------------------------------
 
 
-def test_every_extra_that_can_be_installed_is_known_with_what_it_brings() -> None:
+def test_every_installable_extra_is_known_with_its_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
     brought = packages_distributions()
@@ -91,10 +91,8 @@ def test_every_extra_that_can_be_installed_is_known_with_what_it_brings() -> Non
 
 
 @pytest.mark.parametrize("words", [["check"], ["patterns", "--measure"]])
-def test_over_all_systems_one_that_lacks_an_extra_is_left_out_with_a_line(
-    tmp_path: Path, words: list[str]
-) -> None:
-    done = without(["obstore"], tmp_path, *words)
+def test_skips_a_system_without_its_extra_with_a_line(tmp_path: Path, words: list[str]) -> None:
+    done = run_without(["obstore"], tmp_path, *words)
 
     assert "Traceback" not in done.stderr
     assert (
@@ -105,8 +103,8 @@ def test_over_all_systems_one_that_lacks_an_extra_is_left_out_with_a_line(
 
 
 @pytest.mark.parametrize("words", [["check", "richpanel"], ["patterns", "richpanel", "--measure"]])
-def test_a_system_that_is_named_and_lacks_an_extra_is_refused(tmp_path: Path, words: list[str]) -> None:
-    done = without(["obstore"], tmp_path, *words)
+def test_rejects_a_named_system_without_its_extra(tmp_path: Path, words: list[str]) -> None:
+    done = run_without(["obstore"], tmp_path, *words)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
@@ -116,10 +114,8 @@ def test_a_system_that_is_named_and_lacks_an_extra_is_refused(tmp_path: Path, wo
 
 
 @pytest.mark.parametrize("words", [["tables"], ["patterns"], ["doctor"]])
-def test_a_system_that_cannot_be_loaded_without_an_extra_does_not_stand_in_the_way_of_the_others(
-    tmp_path: Path, words: list[str]
-) -> None:
-    done = without(["httpx2"], tmp_path, *words)
+def test_system_without_its_extra_does_not_block_the_others(tmp_path: Path, words: list[str]) -> None:
+    done = run_without(["httpx2"], tmp_path, *words)
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     left_out = "".join(
@@ -130,8 +126,8 @@ def test_a_system_that_cannot_be_loaded_without_an_extra_does_not_stand_in_the_w
     assert done.stderr == ("" if words == ["doctor"] else left_out)
 
 
-def test_the_list_of_systems_names_the_extra_that_one_of_them_lacks(tmp_path: Path) -> None:
-    done = without(["httpx2"], tmp_path, "systems")
+def test_list_of_systems_names_a_missing_extra(tmp_path: Path) -> None:
+    done = run_without(["httpx2"], tmp_path, "systems")
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert (
@@ -140,14 +136,17 @@ def test_the_list_of_systems_names_the_extra_that_one_of_them_lacks(tmp_path: Pa
     ) in done.stdout
 
 
-def test_an_extra_that_we_do_not_have_is_refused() -> None:
+def test_rejects_an_unknown_extra() -> None:
     with pytest.raises(DeclarationError, match="names an unknown extra 'queues'"):
         describe_missing_extras(System("shop", "Sells", [], []), ("queues",))
 
 
-def without(modules: list[str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command in an installation that has none of these modules."""
-    program = f"import sys; sys.modules |= dict.fromkeys({modules!r}); from holdfast.cli import main; main({list(words)!r})"
+def run_without(modules: list[str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in an installation without these modules."""
+    program = (
+        f"import sys; sys.modules |= dict.fromkeys({modules!r}); "
+        f"from holdfast.cli import main; main({list(words)!r})"
+    )
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -160,7 +159,7 @@ def without(modules: list[str], folder: Path, *words: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize("words", [["demo", "nowhere"], ["bench", "nothing"]])
-def test_a_story_or_benchmark_that_is_not_there_is_called_wrongly(
+def test_unknown_story_or_benchmark_is_a_usage_error(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exited:

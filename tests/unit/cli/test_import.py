@@ -1,4 +1,4 @@
-"""`holdfast import`: what cannot be meant is refused in one line, and the exit code says whether rows came in."""
+"""`holdfast import`: rejects invalid input in one line, and its exit code says whether rows were imported."""
 
 from __future__ import annotations
 
@@ -18,58 +18,60 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-def imported(capsys: pytest.CaptureFixture[str], table: str, file: str) -> tuple[int, str]:
+def run_import(capsys: pytest.CaptureFixture[str], table: str, file: str) -> tuple[int, str]:
     with pytest.raises(SystemExit) as exited:
         main(["import", "skymarshal", table, file])
-    told = capsys.readouterr()
-    return int(exited.value.code or 0), told.out + told.err
+    output = capsys.readouterr()
+    return int(exited.value.code or 0), output.out + output.err
 
 
-def test_a_folder_is_no_file_of_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert imported(capsys, "Passengers", ".") == (
+def test_rejects_a_folder_as_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_import(capsys, "Passengers", ".") == (
         1,
         "holdfast: . is a folder: give a CSV file.\n",
     )
 
 
-def test_a_header_alone_imports_nothing_which_is_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_header_alone_imports_nothing_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
     Path("p.csv").write_text("passenger_id,name\n", encoding="utf-8")
 
-    code, told = imported(capsys, "Passengers", "p.csv")
+    code, output = run_import(capsys, "Passengers", "p.csv")
 
     assert code == 1
-    assert "0 rows of p.csv" in told
+    assert "0 rows of p.csv" in output
 
 
-def test_a_table_without_an_import_names_how_to_declare_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_for_a_table_without_an_import_says_how_to_declare_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("m.csv").write_text("name\n", encoding="utf-8")
 
-    code, told = imported(capsys, "Migrations", "m.csv")
+    code, output = run_import(capsys, "Migrations", "m.csv")
 
     assert code == 1
-    assert "Declare System(imports={'Migrations': Importer(…)})" in told
+    assert "Declare System(imports={'Migrations': Importer(…)})" in output
 
 
-def test_a_second_import_of_a_file_is_refused_while_the_first_runs(
+def test_rejects_a_second_import_of_a_file_while_the_first_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = Path("p.csv")
     file.write_text("passenger_id,name\nP1,Amal\n", encoding="utf-8")
 
     with CsvFile(file, "utf-8", lambda _: True):
-        code, told = imported(capsys, "Passengers", "p.csv")
+        code, output = run_import(capsys, "Passengers", "p.csv")
 
     assert code == 1
-    assert "Another import of p.csv is running" in told
+    assert "Another import of p.csv is running" in output
     assert list(Path().glob("*.resume*")) == []
 
 
-def test_a_time_that_is_refused_is_told_as_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_an_invalid_time_as_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     Path("f.csv").write_text(
         f"{HEADER},aircraft_registration,aircraft_type\n{FLIGHT},A6-APA,A388\n", encoding="utf-8"
     )
 
-    code, _ = imported(capsys, "Flights", "f.csv")
+    code, _ = run_import(capsys, "Flights", "f.csv")
     refused = Path("f.csv.rejects.csv").read_text(encoding="utf-8")
 
     assert code == 1

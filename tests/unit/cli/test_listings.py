@@ -1,4 +1,4 @@
-"""A listing is one line a thing for a person, and all of it for a program."""
+"""Listings: one line per item for a person, and everything for a program."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ ROWS: tuple[dict[str, Any], ...] = (
 LISTING = Listing(Page(ROWS, "next"), ("id", "title", "absent"))
 
 
-def test_a_person_sees_the_named_members_ids_whole_and_where_the_next_page_begins(
+def test_person_sees_the_named_members_whole_ids_and_the_next_page(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_result(LISTING, as_json=False)
-    told = capsys.readouterr().out
-    assert all(row["id"] in told for row in ROWS)
-    assert "detail" not in told and "absent" not in told
-    assert "next" in told
-    # The title is longer than a line: it is folded, and nothing of it is cut.
-    assert told.count("long") == 20
+    output = capsys.readouterr().out
+    assert all(row["id"] in output for row in ROWS)
+    assert "detail" not in output and "absent" not in output
+    assert "next" in output
+    # The title is longer than a line: it wraps, and nothing is cut.
+    assert output.count("long") == 20
 
 
-def test_a_program_sees_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_sees_everything(capsys: pytest.CaptureFixture[str]) -> None:
     print_result(LISTING, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"items": list(ROWS), "cursor": "next"}
 
 
-def test_a_command_that_gives_nothing_back_is_told_as_done_and_in_json_as_null(
+def test_command_without_a_result_prints_done_and_null_in_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_result(None, as_json=False)
@@ -43,6 +43,6 @@ def test_a_command_that_gives_nothing_back_is_told_as_done_and_in_json_as_null(
     assert capsys.readouterr().out == "done\nnull\n"
 
 
-def test_an_empty_one_is_told_as_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_an_empty_listing_as_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     print_result(Listing(Page((), None), ("id",)), as_json=False)
     assert capsys.readouterr().out.strip() == "nothing"

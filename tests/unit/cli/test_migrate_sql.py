@@ -1,4 +1,4 @@
-"""`holdfast migrate` of a system with a schema of SQL: brought to its newest, told, shown as SQL, its statements checked."""
+"""`holdfast migrate` of a system with a SQL schema: upgrade, status, SQL output, statement checks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from holdfast import Rate, Schema, SqlRow, SqlRows, System, pattern
 from holdfast.cli.app import main
-from tests.contract.sql_migrations.packages import BOOKS, LOANS, written
-from tests.postgres import connected, fresh_database
+from tests.contract.sql.migrations.packages import BOOKS, LOANS, write_package
+from tests.postgres import connect, create_database
 
 
 class Book(SqlRow):
@@ -19,7 +19,7 @@ class Book(SqlRow):
     title: str
 
 
-def library(package: str) -> System:
+def make_library(package: str) -> System:
     schema = Schema("library", migrations=package)
 
     @pattern("B1", "All books", rate=Rate(per="visit"))
@@ -32,13 +32,13 @@ def library(package: str) -> System:
 @pytest.fixture(autouse=True)
 def _a_library_with_two_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    install(monkeypatch, library(written(tmp_path, {"0001": BOOKS, "0002": LOANS})))
+    install(monkeypatch, make_library(write_package(tmp_path, {"0001": BOOKS, "0002": LOANS})))
 
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> str:
-    """An empty database."""
-    made = fresh_database()
+    """Create an empty database and return its URL."""
+    made = create_database()
     monkeypatch.setenv("HOLDFAST_SQL", made)
     return made
 
@@ -50,38 +50,38 @@ def install(monkeypatch: pytest.MonkeyPatch, system: System) -> None:
 def migrate(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
         main(["migrate", "library", *words])
-    told = capsys.readouterr()
-    return int(ended.value.code or 0), told.out, told.err
+    output = capsys.readouterr()
+    return int(ended.value.code or 0), output.out, output.err
 
 
-def answered(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+def run_migrate_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     code, out, err = migrate(capsys, *words, "--json")
     assert code == 0, err
     return json.loads(out)
 
 
 @pytest.mark.usefixtures("url")
-def test_a_schema_is_told_of_shown_as_sql_and_brought_to_its_newest(
+def test_reports_a_schema_prints_its_sql_and_upgrades_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     revisions = ["0001 0001 of the library", "0002 0002 of the library"]
     behind = {"schema": "library", "current": None, "target": "0002"}
-    assert answered(capsys, "--status") == [behind | {"pending": revisions}]
-    (shown,) = answered(capsys, "--dry-run")
+    assert run_migrate_json(capsys, "--status") == [behind | {"pending": revisions}]
+    (shown,) = run_migrate_json(capsys, "--dry-run")
     assert shown == behind | {"sql": shown["sql"]}
     assert any(BOOKS in each for each in shown["sql"])
-    assert answered(capsys) == [behind | {"done": revisions}]
+    assert run_migrate_json(capsys) == [behind | {"done": revisions}]
     now = behind | {"current": "0002"}
-    assert answered(capsys) == [now | {"done": []}]
-    assert answered(capsys, "--status") == [now | {"pending": []}]
-    assert answered(capsys, "--plan") == [now | {"sql": []}]
+    assert run_migrate_json(capsys) == [now | {"done": []}]
+    assert run_migrate_json(capsys, "--status") == [now | {"pending": []}]
+    assert run_migrate_json(capsys, "--plan") == [now | {"sql": []}]
 
 
 @pytest.mark.usefixtures("url")
-def test_people_are_told_from_where_to_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:
-    told = [migrate(capsys, *words) for words in (("--status",), ("--dry-run",), (), (), ("--status",))]
-    assert [code for code, _, _ in told] == [0] * 5, told
-    status, sql, first, second, now = (out for _, out, _ in told)
+def test_prints_the_old_and_new_revision(capsys: pytest.CaptureFixture[str]) -> None:
+    output = [migrate(capsys, *words) for words in (("--status",), ("--dry-run",), (), (), ("--status",))]
+    assert [code for code, _, _ in output] == [0] * 5, output
+    status, sql, first, second, now = (out for _, out, _ in output)
     assert status.splitlines()[0] == "library: nothing → 0002, 2 pending"
     assert sql.splitlines()[0] == "-- library: nothing → 0002"
     assert first.splitlines() == [
@@ -92,15 +92,15 @@ def test_people_are_told_from_where_to_where_it_went(capsys: pytest.CaptureFixtu
     assert second == now == "library: up to date at 0002\n"
 
 
-def test_the_sql_that_is_shown_can_be_run_as_it_is(capsys: pytest.CaptureFixture[str], url: str) -> None:
+def test_printed_sql_runs_unchanged(capsys: pytest.CaptureFixture[str], url: str) -> None:
     _, sql, _ = migrate(capsys, "--dry-run")
-    with connected(url) as connection:
+    with connect(url) as connection:
         connection.execute(sql.encode())
-    assert answered(capsys, "--status")[0]["current"] == "0002"
+    assert run_migrate_json(capsys, "--status")[0]["current"] == "0002"
 
 
 @pytest.mark.usefixtures("url")
-def test_the_check_of_statements_wants_a_schema_that_is_not_behind(
+def test_statement_check_requires_an_upgraded_schema(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code, _, err = migrate(capsys, "--check")
@@ -110,16 +110,16 @@ def test_the_check_of_statements_wants_a_schema_that_is_not_behind(
         "run `holdfast migrate library` first.\n",
     )
     migrate(capsys)
-    assert answered(capsys, "--check") == []
+    assert run_migrate_json(capsys, "--check") == []
     assert "every statement matches its row" in migrate(capsys, "--check")[1]
 
 
 @pytest.mark.usefixtures("url")
-def test_a_statement_that_does_not_fit_its_row_is_told_with_exit_code_1(
+def test_reports_a_statement_that_does_not_match_its_row_and_exits_1(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loose = BOOKS.replace("title TEXT NOT NULL", "title TEXT")
-    install(monkeypatch, library(written(tmp_path, {"0001": loose})))
+    install(monkeypatch, make_library(write_package(tmp_path, {"0001": loose})))
     migrate(capsys)
     code, out, _ = migrate(capsys, "--check", "--json")
     (misfit,) = json.loads(out)
@@ -129,26 +129,26 @@ def test_a_statement_that_does_not_fit_its_row_is_told_with_exit_code_1(
 
 
 @pytest.mark.usefixtures("url")
-def test_a_database_that_is_newer_than_the_code_is_refused_in_one_line(
+def test_rejects_a_database_newer_than_the_code_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(capsys)
-    install(monkeypatch, library(written(tmp_path, {"0001": BOOKS})))
+    install(monkeypatch, make_library(write_package(tmp_path, {"0001": BOOKS})))
     code, _, err = migrate(capsys)
     assert (code, err.count("\n")) == (1, 1)
-    assert "The schema library is at revision 0002, and the newest that this code knows is 0001" in err
+    assert "The schema library is at revision 0002, and the newest revision of this code is 0001" in err
 
 
-def test_what_excludes_each_other_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutually_exclusive_options_are_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     misuses = {
         ("--check", "--plan"): "--plan and --check exclude each other",
         ("--status", "--dry-run"): "--plan and --status exclude each other",
         ("books-v2", "--check"): "--check and NAME exclude each other",
         ("--until", "verify"): "need the NAME of a migration",
     }
-    for words, told in misuses.items():
+    for words, expected in misuses.items():
         code, _, err = migrate(capsys, *words)
-        assert (code, told in err) == (2, True), err
+        assert (code, expected in err) == (2, True), err
 
 
 def test_a_system_without_a_schema_has_no_statements_to_check(

@@ -13,7 +13,7 @@ from holdfast.cli import main
 from holdfast.operations import tables as requests
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import running_server
+from holdfast.wire.server import start_server
 from tests.unit.reports import shop
 
 SHOP = "tests.unit.reports.shop:SYSTEM"
@@ -22,7 +22,7 @@ BROKEN = "tests.unit.cli.broken_shop:SYSTEM"
 
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the shop, and another one that is badly designed, as the installed systems beside ours."""
+    """Install the shop and a badly designed system next to ours, and work in an empty folder."""
     installed = tmp_path / "installed"
     for name, value in (("shop", SHOP), ("brokenshop", BROKEN)):
         record = installed / f"{name}-1.dist-info"
@@ -36,23 +36,23 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "120")
 
 
-def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     with pytest.raises(SystemExit) as exited:
         main(words)
-    told = capsys.readouterr()
-    assert exited.value.code == code, told.err
-    return told.out if code != 2 and not told.err else told.out + told.err
+    output = capsys.readouterr()
+    assert exited.value.code == code, output.err
+    return output.out if code != 2 and not output.err else output.out + output.err
 
 
-def parsed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
-    return json.loads(answered(capsys, *words, "--json", code=code))
+def run_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    return json.loads(run_command(capsys, *words, "--json", code=code))
 
 
 # --- systems ------------------------------------------------------------------------------------------------
 
 
-def test_systems_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    found = {row["system"]: row for row in parsed(capsys, "systems")}
+def test_systems_lists_installed_systems(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {row["system"]: row for row in run_json(capsys, "systems")}
 
     assert found["shop"] == {
         "system": "shop",
@@ -68,19 +68,19 @@ def test_systems_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> 
     }
 
 
-def test_systems_are_shown_as_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "till, cleaner" in answered(capsys, "systems")
+def test_prints_systems_as_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "till, cleaner" in run_command(capsys, "systems")
 
 
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def test_tables_tells_keys_indexes_stream_and_the_name_in_the_store(
+def test_tables_shows_keys_indexes_stream_and_physical_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "test")
 
-    orders, customers = parsed(capsys, "tables", "shop")
+    orders, customers = run_json(capsys, "tables", "shop")
 
     assert (orders["table"], orders["physical_name"], orders["partition"]) == (
         "Orders",
@@ -96,9 +96,9 @@ def test_tables_tells_keys_indexes_stream_and_the_name_in_the_store(
     assert not os.path.exists("data")
 
 
-def test_tables_creates_what_is_missing_and_only_that(capsys: pytest.CaptureFixture[str]) -> None:
-    first = parsed(capsys, "tables", "shop", "--create")
-    again = parsed(capsys, "tables", "shop", "--create")
+def test_tables_creates_only_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    first = run_json(capsys, "tables", "shop", "--create")
+    again = run_json(capsys, "tables", "shop", "--create")
 
     assert [row["created"] for row in first] == [True, True]
     assert [row["created"] for row in again] == [False, False]
@@ -106,66 +106,66 @@ def test_tables_creates_what_is_missing_and_only_that(capsys: pytest.CaptureFixt
 
 
 def test_tables_shows_what_it_created(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = answered(capsys, "tables", "shop", "--create")
+    shown = run_command(capsys, "tables", "shop", "--create")
 
     assert "Orders created" in shown
     assert "2 created, 0 already exist" in shown
 
 
-def test_nothing_is_created_in_memory(
+def test_creates_nothing_in_memory(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
 
-    assert "lost when this command ends" in answered(capsys, "tables", "shop", "--create", code=1)
+    assert "lost when this command ends" in run_command(capsys, "tables", "shop", "--create", code=1)
 
 
 # --- patterns -----------------------------------------------------------------------------------------------
 
 
 def test_patterns_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = parsed(capsys, "patterns", "shop")
+    rows = run_json(capsys, "patterns", "shop")
 
     shape = ["system", "id", "name", "purpose", "rate", "store", "operation", "table", "index", "components"]
     assert [list(row) for row in rows] == [shape] * len(shop.SYSTEM.patterns)
 
 
 @pytest.mark.proves("SM-33")
-def test_patterns_measures_on_a_fresh_machine_and_leaves_nothing_behind(
+def test_patterns_measures_on_a_fresh_machine_without_leaving_data(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure")}
+    rows = {row["id"]: row for row in run_json(capsys, "patterns", "shop", "--measure")}
 
     assert [rows["S2"][name] for name in ("items_read", "items_returned", "units")] == [3, 3, 0.5]
     assert all(row["ms"] > 0 and row["reason"] is None for row in rows.values())
     assert not os.path.exists("data")
 
 
-def test_patterns_measures_what_is_in_the_configured_file(capsys: pytest.CaptureFixture[str]) -> None:
-    answered(capsys, "tables", "shop", "--create")
+def test_patterns_measures_the_configured_file(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command(capsys, "tables", "shop", "--create")
     with open_tables("data/tables.db") as tables:
-        tables.run_blocking(requests.PutItem("Orders", shop.order(7).to_item()))
-        rows = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure")}
+        tables.run_blocking(requests.PutItem("Orders", shop.make_order(7).to_item()))
+        rows = {row["id"]: row for row in run_json(capsys, "patterns", "shop", "--measure")}
         left = tables.run_blocking(requests.Scan("Orders"))
 
     assert rows["S1"]["items_read"] == 1
-    assert "does not fit the data (ConditionFailed" in rows["S5"]["reason"]  # there is no such order
+    assert "does not fit the data (ConditionFailed" in rows["S5"]["reason"]  # the order does not exist
     assert (rows["S5"]["units"], rows["S5"]["ms"]) == (None, None)
     assert left.count == 1
 
 
-def test_patterns_measures_reads_at_an_endpoint_and_writes_only_when_they_are_allowed(
+def test_patterns_measures_reads_at_an_endpoint_and_writes_only_if_allowed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_tables() as behind, running_server(tables=behind) as url:
+    with open_tables() as behind, start_server(tables=behind) as url:
         monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
-        answered(capsys, "tables", "shop", "--create")
+        run_command(capsys, "tables", "shop", "--create")
         for number in (7, 9):
-            behind.run_blocking(requests.PutItem("Orders", shop.order(number).to_item()))
-        reads = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure")}
+            behind.run_blocking(requests.PutItem("Orders", shop.make_order(number).to_item()))
+        reads = {row["id"]: row for row in run_json(capsys, "patterns", "shop", "--measure")}
         untouched = behind.run_blocking(requests.Scan("Orders")).count
         written = {
-            row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure", "--allow-writes")
+            row["id"]: row for row in run_json(capsys, "patterns", "shop", "--measure", "--allow-writes")
         }
         touched = behind.run_blocking(requests.Scan("Orders")).count
 
@@ -176,81 +176,81 @@ def test_patterns_measures_reads_at_an_endpoint_and_writes_only_when_they_are_al
     assert (untouched, touched) == (2, 4)
 
 
-def test_patterns_measures_on_the_sample_when_it_is_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
-    answered(capsys, "tables", "shop", "--create")
+def test_patterns_measures_on_the_sample_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command(capsys, "tables", "shop", "--create")
     with open_tables("data/tables.db") as tables:
-        tables.run_blocking(requests.PutItem("Orders", shop.order(7).to_item()))
-        rows = parsed(capsys, "patterns", "shop", "--measure", "--sample")
+        tables.run_blocking(requests.PutItem("Orders", shop.make_order(7).to_item()))
+        rows = run_json(capsys, "patterns", "shop", "--measure", "--sample")
         left = tables.run_blocking(requests.Scan("Orders"))
 
     assert [row["reason"] for row in rows] == [None] * len(shop.SYSTEM.patterns)
     assert left.count == 1
 
 
-def test_what_has_the_same_reason_is_told_in_one_line(
+def test_groups_equal_reasons_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_tables() as behind, running_server(tables=behind) as url:
+    with open_tables() as behind, start_server(tables=behind) as url:
         monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
-        answered(capsys, "tables", "shop", "--create")
-        shown = answered(capsys, "patterns", "shop", "--measure")
+        run_command(capsys, "tables", "shop", "--create")
+        shown = run_command(capsys, "patterns", "shop", "--measure")
 
     assert "S4, S5, S6, S7 it writes, and this is not a scratch copy" in shown
     assert shown.count("not a scratch copy") == 1
 
 
-def test_a_write_that_another_example_disturbed_is_told_with_it(
+def test_reports_a_write_with_the_example_that_disturbed_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_tables() as behind, running_server(tables=behind) as url:
+    with open_tables() as behind, start_server(tables=behind) as url:
         monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
-        answered(capsys, "tables", "shop", "--create")
+        run_command(capsys, "tables", "shop", "--create")
         words = ("patterns", "shop", "--measure", "--allow-writes")
-        rows = {row["id"]: row for row in parsed(capsys, *words)}
-        again = {row["id"]: row for row in parsed(capsys, *words)}
+        rows = {row["id"]: row for row in run_json(capsys, *words)}
+        again = {row["id"]: row for row in run_json(capsys, *words)}
 
     assert (rows["S4"]["units"], rows["S7"]["units"]) == (2, 6)
     assert "does not fit the data (TransactionCancelled" in again["S7"]["reason"]
 
 
-def test_an_endpoint_that_is_down_is_told_once(
+def test_reports_an_unreachable_endpoint_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_tables() as behind, running_server(tables=behind) as url:
+    with open_tables() as behind, start_server(tables=behind) as url:
         pass
     monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
 
-    shown = answered(capsys, "patterns", "shop", "--measure", code=1)
+    shown = run_command(capsys, "patterns", "shop", "--measure", code=1)
 
     assert shown.count("No connection") == 1
 
 
-def test_patterns_are_shown_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    declared = answered(capsys, "patterns", "shop")
-    measured = answered(capsys, "patterns", "shop", "--measure")
+def test_prints_patterns_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    declared = run_command(capsys, "patterns", "shop")
+    measured = run_command(capsys, "patterns", "shop", "--measure")
 
     assert "The orders of a customer, oldest first" in declared
     assert "Measured on sample data" in measured
     assert "0.5 r" in measured and "3 w" in measured
 
 
-def test_a_pattern_that_fails_is_told_and_ends_in_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = answered(capsys, "patterns", "brokenshop", "--measure", code=1)
+def test_reports_a_failing_pattern_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run_command(capsys, "patterns", "brokenshop", "--measure", code=1)
 
     assert "failed" in shown
     assert "order_id" in shown
 
 
-def test_allowing_writes_without_measuring_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--measure" in answered(capsys, "patterns", "shop", "--allow-writes", code=2)
-    assert "--measure" in answered(capsys, "patterns", "shop", "--sample", code=2)
+def test_allowing_writes_without_measuring_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--measure" in run_command(capsys, "patterns", "shop", "--allow-writes", code=2)
+    assert "--measure" in run_command(capsys, "patterns", "shop", "--sample", code=2)
 
 
 @pytest.mark.parametrize("command", ["patterns", "tables", "check", "cost"])
-def test_a_system_that_is_not_installed_is_refused_with_those_that_are(
+def test_rejects_an_unknown_system_and_lists_the_installed_ones(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = answered(capsys, command, "nowhere", code=1)
+    shown = run_command(capsys, command, "nowhere", code=1)
 
     assert "System 'nowhere' is not installed" in shown
     assert "shop" in shown
@@ -260,28 +260,28 @@ def test_a_system_that_is_not_installed_is_refused_with_those_that_are(
 
 
 def test_check_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
-    found = parsed(capsys, "check", "shop")
+    found = run_json(capsys, "check", "shop")
 
     assert found
     assert all(list(each) == ["system", "severity", "subject", "message", "remedy"] for each in found)
     assert {each["severity"] for each in found} == {"info"}
 
 
-def test_an_error_in_the_design_ends_in_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
-    found = parsed(capsys, "check", "brokenshop", code=1)
+def test_design_error_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "check", "brokenshop", code=1)
 
     assert ("error", "B1 without_example") in [(each["severity"], each["subject"]) for each in found]
 
 
-def test_check_tells_people_the_remedy_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = answered(capsys, "check", "brokenshop", code=1)
+def test_check_prints_remedies_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run_command(capsys, "check", "brokenshop", code=1)
 
     assert "Give it example=" in shown
     assert "brokenshop: 2 errors" in shown
 
 
 def test_check_does_not_touch_the_configured_store(capsys: pytest.CaptureFixture[str]) -> None:
-    answered(capsys, "check", "shop")
+    run_command(capsys, "check", "shop")
 
     assert not os.path.exists("data")
 
@@ -289,8 +289,8 @@ def test_check_does_not_touch_the_configured_store(capsys: pytest.CaptureFixture
 # --- cost ---------------------------------------------------------------------------------------------------
 
 
-def test_cost_tells_the_sum_and_what_it_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
-    (found,) = parsed(capsys, "cost", "shop")
+def test_cost_prints_the_total_and_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = run_json(capsys, "cost", "shop")
 
     assert (found["system"], found["prices"], found["currency"]) == ("shop", "dynamodb-2024-11", "USD")
     assert found["total"] == pytest.approx(sum(table["total"] for table in found["tables"]))
@@ -298,7 +298,7 @@ def test_cost_tells_the_sum_and_what_it_is_made_of(capsys: pytest.CaptureFixture
     assert [each["index"] for each in found["indexes"]] == ["customer-index"]
 
 
-def test_cost_takes_another_price_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_accepts_another_price_list(capsys: pytest.CaptureFixture[str]) -> None:
     free = load_price_list().model_dump(mode="json") | {
         "name": "free",
         "write_units_million": 0,
@@ -309,21 +309,21 @@ def test_cost_takes_another_price_list(capsys: pytest.CaptureFixture[str]) -> No
     }
     Path("free.json").write_text(json.dumps(free))
 
-    (found,) = parsed(capsys, "cost", "shop", "--prices", "free.json")
+    (found,) = run_json(capsys, "cost", "shop", "--prices", "free.json")
 
     assert (found["prices"], found["total"]) == ("free", 0)
 
 
-def test_cost_is_shown_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = answered(capsys, "cost", "shop")
+def test_prints_cost_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run_command(capsys, "cost", "shop")
 
     assert "what each index costs and saves" in shown
     assert "USD" in shown and "per month" in shown and "measured on sample data" in shown
 
 
-def test_a_total_that_leaves_a_pattern_out_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    (found,) = parsed(capsys, "cost", "brokenshop")
-    shown = answered(capsys, "cost", "brokenshop")
+def test_total_without_a_pattern_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = run_json(capsys, "cost", "brokenshop")
+    shown = run_command(capsys, "cost", "brokenshop")
 
     assert found["is_complete"] is False
     assert "B1" in [each["id"] for each in found["not_counted"]]
@@ -331,14 +331,14 @@ def test_a_total_that_leaves_a_pattern_out_says_so_and_why(capsys: pytest.Captur
     assert "B1 is not counted: " in shown
 
 
-def test_a_total_of_all_patterns_is_no_least(capsys: pytest.CaptureFixture[str]) -> None:
-    (found,) = parsed(capsys, "cost", "shop")
+def test_total_of_all_patterns_is_not_a_minimum(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = run_json(capsys, "cost", "shop")
 
     assert (found["is_complete"], found["not_counted"]) == (True, [])
-    assert "at least" not in answered(capsys, "cost", "shop")
+    assert "at least" not in run_command(capsys, "cost", "shop")
 
 
-def test_a_price_list_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Failed to read the price list none.json" in answered(
+def test_rejects_a_missing_price_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Failed to read the price list none.json" in run_command(
         capsys, "cost", "shop", "--prices", "none.json", code=1
     )

@@ -1,4 +1,4 @@
-"""`holdfast restore`: to a second or from a backup, into a new table or in place; and what it refuses."""
+"""`holdfast restore`: to a second or from a backup, into a new table or in place; and its refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.model import system as systems
 from holdfast.operations import tables as requests
 from holdfast.runtime.recovery import restore_in_place
 from holdfast.runtime.stores import gather_or_cancel
-from tests.unit.guarantees.help_desk import HELP_DESK
+from tests.unit.guarantees.privacy.help_desk import HELP_DESK
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
 BEFORE = "2026-02-04T01:00:15Z"
@@ -31,14 +31,16 @@ def clock(tmp_path: Path) -> RunClock:
 
 @pytest.fixture(autouse=True)
 def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two notes; ten seconds later one is deleted, one is changed, and a third is there."""
+    """Write two notes; ten seconds later delete one, change one and add a third."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
     monkeypatch.setenv("HOLDFAST_RUN_CLOCK", "clock")
-    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP)
+    point = EntryPoint(
+        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP
+    )
     monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
 
-    async def filled() -> None:
+    async def fill() -> None:
         async with open_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)
             await _put(stores, "n1", "n2")
@@ -48,7 +50,7 @@ def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.Monke
             )
             await _put(stores, "n2", "n3", text="later")
 
-    asyncio.run(filled())
+    asyncio.run(fill())
 
 
 async def _put(stores: Stores, *ids: str, text: str = "first") -> None:
@@ -61,35 +63,35 @@ async def _put(stores: Stores, *ids: str, text: str = "first") -> None:
 def restore(capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "restore") -> tuple[int, str]:
     with pytest.raises(SystemExit) as exited:
         main([command, *arguments])
-    told = capsys.readouterr()
-    return int(exited.value.code or 0), told.out + told.err
+    output = capsys.readouterr()
+    return int(exited.value.code or 0), output.out + output.err
 
 
-def notes(table: str = "Notes-dev") -> dict[str, Any]:
-    async def scanned() -> Iterable[dict[str, Any]]:
+def read_notes(table: str = "Notes-dev") -> dict[str, Any]:
+    async def scan() -> Iterable[dict[str, Any]]:
         async with open_stores(HELP_DESK) as stores:
             return (await stores.tables.run(requests.Scan(table))).items or ()
 
-    return {item["noteId"]: item["text"] for item in asyncio.run(scanned())}
+    return {item["noteId"]: item["text"] for item in asyncio.run(scan())}
 
 
-def table_names() -> set[str]:
-    async def listed() -> set[str]:
+def list_table_names() -> set[str]:
+    async def list_all() -> set[str]:
         async with open_stores(HELP_DESK) as stores:
             return set((await stores.tables.run(requests.ListTables())).names)
 
-    return asyncio.run(listed())
+    return asyncio.run(list_all())
 
 
 THEN = {"n1": "first", "n2": "first"}
 NOW = {"n2": "later", "n3": "later"}
 
 
-def test_into_a_new_table_of_the_name_that_is_given(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = restore(capsys, "Notes", "--at", BEFORE, "--into", "Old", "--json")
+def test_restores_into_a_new_table_of_the_given_name(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = restore(capsys, "Notes", "--at", BEFORE, "--into", "Old", "--json")
 
     assert code == 0
-    assert json.loads(told) == {
+    assert json.loads(output) == {
         "table": "Notes-dev",
         "at": BEFORE,
         "backup": None,
@@ -97,79 +99,77 @@ def test_into_a_new_table_of_the_name_that_is_given(capsys: pytest.CaptureFixtur
         "into": "Old",
         "items": 2,
     }
-    assert notes("Old") == THEN
-    assert notes() == NOW
+    assert read_notes("Old") == THEN
+    assert read_notes() == NOW
 
 
-def test_without_a_name_the_new_table_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = restore(capsys, "Notes-dev", "--at", "-10s")
+def test_reports_the_name_of_the_new_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = restore(capsys, "Notes-dev", "--at", "-10s")
 
     assert code == 0
-    assert f"Notes-dev as of {BEFORE} is in Notes-dev-restored-20260204T010015Z." in told
-    assert "no point-in-time recovery until you enable them" in told
-    assert notes("Notes-dev-restored-20260204T010015Z") == THEN
+    assert f"Notes-dev as of {BEFORE} is in Notes-dev-restored-20260204T010015Z." in output
+    assert "no point-in-time recovery until you enable them" in output
+    assert read_notes("Notes-dev-restored-20260204T010015Z") == THEN
 
 
-def test_in_place_and_taken_back(capsys: pytest.CaptureFixture[str], clock: RunClock) -> None:
+def test_restores_in_place_and_reverts(capsys: pytest.CaptureFixture[str], clock: RunClock) -> None:
     clock.advance(10)
-    code, told = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--yes", "--json")
+    code, output = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--yes", "--json")
 
-    done = json.loads(told)
+    done = json.loads(output)
     counts = {name: done[name] for name in ("restored", "missing", "different", "deleted", "unchanged")}
     assert code == 0
     assert counts == {"restored": 2, "missing": 1, "different": 1, "deleted": 1, "unchanged": 0}
-    assert notes() == THEN
-    assert table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
+    assert read_notes() == THEN
+    assert list_table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
 
     clock.advance(10)
-    code, told = restore(capsys, "Notes", "--at", done["undo_at"], "--in-place", "--yes")
+    code, output = restore(capsys, "Notes", "--at", done["undo_at"], "--in-place", "--yes")
     assert code == 0
-    assert "undoes this restore" in told
-    assert "Restored delayed actions may have run since" in told
-    assert notes() == NOW
+    assert "undoes this restore" in output
+    assert "Restored delayed actions may have run since" in output
+    assert read_notes() == NOW
 
 
-def test_a_dry_run_tells_the_differences_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--dry-run")
+def test_dry_run_reports_differences_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--dry-run")
 
     assert code == 0
-    assert "to restore, missing" in told
-    assert "missing: {'conversationId': 'c-1', 'noteId': 'n1'}" in told
-    assert "extra: {'conversationId': 'c-1', 'noteId': 'n3'}" in told
-    assert "delayed actions" not in told
-    assert notes() == NOW
-    assert table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
+    assert "to restore, missing" in output
+    assert "missing: {'conversationId': 'c-1', 'noteId': 'n1'}" in output
+    assert "extra: {'conversationId': 'c-1', 'noteId': 'n3'}" in output
+    assert "delayed actions" not in output
+    assert read_notes() == NOW
+    assert list_table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
 
 
-def test_a_dry_run_of_a_new_table_makes_none(capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = restore(capsys, "Notes", "--at", BEFORE, "--into", "Old", "--dry-run")
+def test_dry_run_creates_no_new_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = restore(capsys, "Notes", "--at", BEFORE, "--into", "Old", "--dry-run")
 
-    assert (code, told) == (0, f"Notes-dev can be restored to {BEFORE}, into Old.\n")
-    assert "Old" not in table_names()
+    assert (code, output) == (0, f"Notes-dev can be restored to {BEFORE}, into Old.\n")
+    assert "Old" not in list_table_names()
 
 
 @pytest.mark.parametrize(
     "spelling", ["{backup}", "{id}", "arn:aws:dynamodb:eu-west-1:000000000000:table/{backup}"]
 )
-def test_from_a_backup_as_it_is_listed_by_its_id_or_by_its_arn(
-    capsys: pytest.CaptureFixture[str], spelling: str
-) -> None:
+def test_restores_a_listed_backup_by_id_or_arn(capsys: pytest.CaptureFixture[str], spelling: str) -> None:
     (made,) = json.loads(restore(capsys, "Notes", "--json", command="backup")[1])
     named = spelling.format(backup=made["backup"], id=made["backup"].rpartition("/")[2])
-    code, told = restore(capsys, "Notes", "--from-backup", named, "--into", "Old", "--json")
+    code, output = restore(capsys, "Notes", "--from-backup", named, "--into", "Old", "--json")
 
-    assert code == 0, told
-    assert json.loads(told)["at"] is None
-    assert notes("Old") == NOW
+    assert code == 0, output
+    assert json.loads(output)["at"] is None
+    assert read_notes("Old") == NOW
 
 
-def test_what_others_write_meanwhile_is_told_with_how_to_go_on(
+def test_reports_concurrent_writes_and_how_to_resume(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody with the file open writes the note n2 between the comparison and our write."""
+    """Write note n2 from another process between the comparison and the restore's write."""
     is_done = False
 
-    async def meddled(writes: Any) -> Any:
+    async def meddle(writes: Any) -> Any:
         nonlocal is_done
         if not is_done:
             is_done = True
@@ -177,13 +177,13 @@ def test_what_others_write_meanwhile_is_told_with_how_to_go_on(
                 await _put(theirs, "n2", text="meanwhile")
         return await gather_or_cancel(writes)
 
-    monkeypatch.setattr(restore_in_place, "gather_or_cancel", meddled)
-    code, told = restore(capsys, "Notes", "--at", "-10s", "--in-place", "--yes")
+    monkeypatch.setattr(restore_in_place, "gather_or_cancel", meddle)
+    code, output = restore(capsys, "Notes", "--at", "-10s", "--in-place", "--yes")
 
     assert code == 1
-    assert "items not restored, because they were written at the same time: 1." in told
-    assert f"run the command again with --at {BEFORE}" in told
-    assert notes() == {"n1": "first", "n2": "meanwhile"}
+    assert "items not restored, because they were written at the same time: 1." in output
+    assert f"run the command again with --at {BEFORE}" in output
+    assert read_notes() == {"n1": "first", "n2": "meanwhile"}
 
 
 @pytest.mark.parametrize(
@@ -213,17 +213,17 @@ def test_what_others_write_meanwhile_is_told_with_how_to_go_on(
 def test_refuses_with_a_reason_and_changes_nothing(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, reason: str
 ) -> None:
-    there = table_names()
-    told = restore(capsys, *arguments)
+    there = list_table_names()
+    result = restore(capsys, *arguments)
 
-    assert told[0] == code
-    assert reason in told[1]
-    assert told[1].count("\n") == 1
-    assert table_names() == there
-    assert notes() == NOW
+    assert result[0] == code
+    assert reason in result[1]
+    assert result[1].count("\n") == 1
+    assert list_table_names() == there
+    assert read_notes() == NOW
 
 
-def test_refuses_stores_that_end_with_the_process(
+def test_rejects_in_memory_stores(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")

@@ -1,4 +1,4 @@
-"""`holdfast retention`: every place with its end, and those that have none."""
+"""`holdfast retention`: every place with its retention period, and the places without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def retention(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1
     return capsys.readouterr().out
 
 
-def test_the_report_names_store_place_period_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_names_store_place_period_and_gaps(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(retention(capsys, "skymarshal", "--json"))
 
     recovery = [row for row in rows if row["what"].startswith("recovery")]
@@ -25,14 +25,14 @@ def test_the_report_names_store_place_period_and_what_is_missing(capsys: pytest.
     assert set(rows[0]) == {"system", "store", "name", "what", "seconds", "until", "why", "problem"}
 
 
-def test_for_a_person_it_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    told = retention(capsys, "skymarshal")
+def test_prints_a_table_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    output = retention(capsys, "skymarshal")
 
-    assert "35 days after the change" in told
-    assert "without a known end" in told
+    assert "35 days after the change" in output
+    assert "without a known end" in output
 
 
-def test_exits_with_one_where_something_has_no_known_end_and_with_nought_where_all_has(
+def test_exits_1_if_a_place_has_no_known_end_and_0_otherwise(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "It has no lifetime" in retention(capsys, "skymarshal", code=1)

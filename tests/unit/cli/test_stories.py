@@ -1,4 +1,4 @@
-"""The stories of `holdfast demo`: stores of their own for all kinds of data, and a clock that can be moved."""
+"""Stories of `holdfast demo`: their own stores for all kinds of data, and a clock that can be advanced."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
 
 
-def told(story: Any, **more: Any) -> str:
+def run_and_capture(story: Any, **more: Any) -> str:
     said = io.StringIO()
     run_story(replace(SYSTEM, story=story, **more), Console(file=said, width=200))
     return said.getvalue()
 
 
-def test_a_story_finds_its_queues_made_and_moves_its_long_waits_forward() -> None:
+def test_story_has_its_queues_and_skips_long_waits() -> None:
     async def story(stores: Stores, console: Console, clock: RunClock) -> None:
         assert stores.clock is clock
         await stores.run(office.post(Letter(id="l-1")))
@@ -30,31 +30,31 @@ def test_a_story_finds_its_queues_made_and_moves_its_long_waits_forward() -> Non
         await stores.run(office.hold(first, 40_000))
         clock.advance(40_001)
         [again] = await stores.run(office.take(1, 0.0))
-        console.print(f"{received(again)} came again")
+        console.print(f"{receive(again)} came again")
 
-    def received(letter: ReceivedMessage[Letter]) -> str:
+    def receive(letter: ReceivedMessage[Letter]) -> str:
         return letter.message.id
 
-    assert "l-1 came again" in told(story)
+    assert "l-1 came again" in run_and_capture(story)
 
 
-def test_a_story_without_a_clock_goes_by_that_of_the_machine() -> None:
+def test_story_without_a_clock_uses_the_machines() -> None:
     async def story(stores: Stores, console: Console) -> None:
         console.print(f"by {type(stores.clock).__name__}")
 
-    assert f"by {SystemClock.__name__}" in told(story)
+    assert f"by {SystemClock.__name__}" in run_and_capture(story)
 
 
-def test_a_system_that_needs_an_environment_has_demo() -> None:
+def test_system_that_needs_an_environment_gets_demo() -> None:
     async def story(stores: Stores, console: Console) -> None:
         for report in await get_queue_reports(stores, SYSTEM.queues):
             console.print(report.physical)
 
-    assert "letters-demo.fifo" in told(story, needs_environment=True)
-    assert "letters.fifo" in told(story)
+    assert "letters-demo.fifo" in run_and_capture(story, needs_environment=True)
+    assert "letters.fifo" in run_and_capture(story)
 
 
-def test_every_store_of_a_story_is_in_its_folder(tmp_path: Path) -> None:
+def test_keeps_every_store_of_a_story_in_its_folder(tmp_path: Path) -> None:
     settings = build_story_settings(SYSTEM, tmp_path)
 
     places = (settings.tables_file, settings.queues_file, settings.objects_directory, settings.keys_file)

@@ -1,4 +1,6 @@
-"""Commands that a system brings: from its functions' signatures, on the configured stores, for people and programs."""
+"""Commands of a system: built from function signatures, run on the configured stores, for people and
+programs.
+"""
 
 from __future__ import annotations
 
@@ -35,45 +37,45 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systems, "_entry_points", lambda: points)
 
 
-def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     with pytest.raises(SystemExit) as exited:
         main(words)
-    told = capsys.readouterr()
-    assert exited.value.code == code, told.err
-    return told.out + told.err
+    output = capsys.readouterr()
+    assert exited.value.code == code, output.err
+    return output.out + output.err
 
 
-def room(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    return answered(capsys, "readingroom", *words, code=code)
+def run_room(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    return run_command(capsys, "readingroom", *words, code=code)
 
 
-def parsed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    return json.loads(room(capsys, *words, "--json"))
+def run_room_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    return json.loads(run_room(capsys, *words, "--json"))
 
 
 @pytest.fixture
 def two_books(capsys: pytest.CaptureFixture[str]) -> None:
-    room(capsys, "books", "add", "i-1", "Emma", "--shelf", "novels", "--bought-on", "2026-02-04")
-    room(capsys, "books", "add", "i-2", "Persuasion", "--shelf", "novels")
+    run_room(capsys, "books", "add", "i-1", "Emma", "--shelf", "novels", "--bought-on", "2026-02-04")
+    run_room(capsys, "books", "add", "i-2", "Persuasion", "--shelf", "novels")
 
 
-# --- what is shown ------------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------------------
 
 
-def test_a_text_is_told_as_it_is_and_what_was_written_is_in_the_configured_store(
+def test_prints_text_unchanged_and_writes_to_the_configured_store(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = room(capsys, "books", "add", "i-1", "Emma", "--shelf", "maps")
+    output = run_room(capsys, "books", "add", "i-1", "Emma", "--shelf", "maps")
 
-    assert told == "Emma is on the shelf maps.\n"
-    assert parsed(capsys, "books", "show", "i-1")["title"] == "Emma"
+    assert output == "Emma is on the shelf maps.\n"
+    assert run_room_json(capsys, "books", "show", "i-1")["title"] == "Emma"
 
 
 @pytest.mark.usefixtures("two_books")
-def test_one_thing_is_shown_by_its_members_and_in_json_under_the_names_it_is_stored_under(
+def test_prints_one_item_by_its_members_and_in_json_by_stored_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shown = room(capsys, "books", "show", "i-1")
+    shown = run_room(capsys, "books", "show", "i-1")
 
     assert [line.split() for line in shown.splitlines()] == [
         ["isbn", "i-1"],
@@ -81,7 +83,7 @@ def test_one_thing_is_shown_by_its_members_and_in_json_under_the_names_it_is_sto
         ["shelf", "novels"],
         ["boughtOn", "2026-02-04"],
     ]
-    assert parsed(capsys, "books", "show", "i-1") == {
+    assert run_room_json(capsys, "books", "show", "i-1") == {
         "isbn": "i-1",
         "title": "Emma",
         "shelf": "novels",
@@ -90,10 +92,10 @@ def test_one_thing_is_shown_by_its_members_and_in_json_under_the_names_it_is_sto
 
 
 @pytest.mark.usefixtures("two_books")
-def test_a_page_is_a_table_with_where_the_next_one_begins(capsys: pytest.CaptureFixture[str]) -> None:
-    first = room(capsys, "books", "list", "--limit", "1")
+def test_prints_a_page_as_a_table_with_the_next_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    first = run_room(capsys, "books", "list", "--limit", "1")
     cursor = first.strip().rsplit(" ", 1)[1]
-    rest = parsed(capsys, "books", "list", "--after", cursor)
+    rest = run_room_json(capsys, "books", "list", "--after", cursor)
 
     assert first.splitlines()[0].split() == ["isbn", "title", "shelf", "boughtOn"]
     assert "Emma" in first
@@ -101,13 +103,13 @@ def test_a_page_is_a_table_with_where_the_next_one_begins(capsys: pytest.Capture
     assert rest["cursor"] is None
 
 
-def test_nothing_found_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert room(capsys, "books", "list", "--shelf", "maps") == "nothing\n"
-    assert parsed(capsys, "books", "list", "--shelf", "maps") == {"items": [], "cursor": None}
+def test_says_when_nothing_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_room(capsys, "books", "list", "--shelf", "maps") == "nothing\n"
+    assert run_room_json(capsys, "books", "list", "--shelf", "maps") == {"items": [], "cursor": None}
 
 
-def test_a_list_is_a_table_without_the_columns_that_are_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = room(capsys, "lend", "i-1", "i-2", "--days", "7", "--renew")
+def test_prints_a_list_as_a_table_without_empty_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run_room(capsys, "lend", "i-1", "i-2", "--days", "7", "--renew")
 
     assert [line.split() for line in shown.splitlines()] == [
         ["isbn", "days", "renew"],
@@ -116,11 +118,11 @@ def test_a_list_is_a_table_without_the_columns_that_are_empty(capsys: pytest.Cap
     ]
 
 
-def test_what_is_too_wide_for_a_table_is_shown_one_after_the_other_and_nothing_is_cut(
+def test_prints_items_too_wide_for_a_table_one_by_one_uncut(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     long = "i-" + "9" * 140
-    shown = room(capsys, "lend", "i-1", long)
+    shown = run_room(capsys, "lend", "i-1", long)
 
     assert [line.split() for line in shown.splitlines()][:4] == [
         ["isbn", "i-1"],
@@ -131,41 +133,41 @@ def test_what_is_too_wide_for_a_table_is_shown_one_after_the_other_and_nothing_i
     assert long in "".join(shown.split())
 
 
-# --- what others wrote --------------------------------------------------------------------------------------
+# --- untrusted text -----------------------------------------------------------------------------------------
 
 STEERING = "\x1b]0;pwned\x07\x1b[2J\x1b[31mhi\u202e"
 SHOWN = r"\x1b]0;pwned\x07\x1b[2J\x1b[31mhi\u202e"
 
 
-def test_no_title_steers_the_terminal_and_json_has_it_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    told = room(capsys, "books", "add", "i-1", STEERING, "--shelf", "novels")
-    one, several = room(capsys, "books", "show", "i-1"), room(capsys, "books", "list")
-    refused = room(capsys, "books", "show", STEERING, code=1)
+def test_escapes_terminal_control_characters_and_json_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
+    output = run_room(capsys, "books", "add", "i-1", STEERING, "--shelf", "novels")
+    one, several = run_room(capsys, "books", "show", "i-1"), run_room(capsys, "books", "list")
+    refused = run_room(capsys, "books", "show", STEERING, code=1)
 
-    for each in (told, one, several, refused):
+    for each in (output, one, several, refused):
         assert SHOWN in each
         assert not {"\x1b", "\x07", "\u202e"} & set(each)
-    assert parsed(capsys, "books", "show", "i-1")["title"] == STEERING
-    assert "\u202e" in room(capsys, "books", "show", "i-1", "--json")
+    assert run_room_json(capsys, "books", "show", "i-1")["title"] == STEERING
+    assert "\u202e" in run_room(capsys, "books", "show", "i-1", "--json")
 
 
-def test_a_title_that_is_shown_longer_than_it_is_makes_no_table_too_wide(
+def test_escaped_title_makes_no_table_too_wide(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    room(capsys, "books", "add", "i-1", "\x1b" * 40, "--shelf", "novels")
+    run_room(capsys, "books", "add", "i-1", "\x1b" * 40, "--shelf", "novels")
 
-    shown = room(capsys, "books", "list")
+    shown = run_room(capsys, "books", "list")
 
     assert r"\x1b" * 40 in "".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 150
 
 
-def test_half_a_pair_of_surrogates_is_shown_and_in_json_an_escape(capsys: pytest.CaptureFixture[str]) -> None:
-    assert r"\udcff" in room(capsys, "lend", "i-\udcff")
-    assert parsed(capsys, "lend", "i-\udcff")[0]["isbn"] == "i-\udcff"
+def test_prints_a_lone_surrogate_and_escapes_it_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert r"\udcff" in run_room(capsys, "lend", "i-\udcff")
+    assert run_room_json(capsys, "lend", "i-\udcff")[0]["isbn"] == "i-\udcff"
 
 
-def test_json_has_no_number_that_json_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_no_invalid_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     class Reading(BaseModel):
         at: float
 
@@ -173,17 +175,17 @@ def test_json_has_no_number_that_json_does_not_have(capsys: pytest.CaptureFixtur
         [float("nan"), float("inf"), {"deep": float("-inf")}, Reading(at=float("nan")), 1.5], as_json=True
     )
 
-    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert told == ["nan", "inf", {"deep": "-inf"}, {"at": "nan"}, 1.5]
+    output = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert output == ["nan", "inf", {"deep": "-inf"}, {"at": "nan"}, 1.5]
 
 
-# --- what is taken ------------------------------------------------------------------------------------------
+# --- arguments ----------------------------------------------------------------------------------------------
 
 
-def test_times_numbers_and_json_are_read_by_their_types(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parses_times_numbers_and_json_by_their_types(capsys: pytest.CaptureFixture[str]) -> None:
     given = ("since", "2026-02-04T01:00:00", "--price", "1.10", "--config", '{"a": [1]}')
 
-    assert parsed(capsys, *given) == {
+    assert run_room_json(capsys, *given) == {
         "at": "2026-02-04T01:00:00+00:00",
         "price": "1.10",
         "config": {"a": [1]},
@@ -197,7 +199,10 @@ def test_times_numbers_and_json_are_read_by_their_types(capsys: pytest.CaptureFi
         (("books", "list", "--limit", "many"), "--limit"),
         (("books", "show"), "ISBN"),
         (("books", "add", "i-1", "Emma"), "--shelf"),
-        (("books", "add", "i-1", "Emma", "--shelf", "maps", "--bought-on", "Monday"), "a date such as 2026-02-04"),
+        (
+            ("books", "add", "i-1", "Emma", "--shelf", "maps", "--bought-on", "Monday"),
+            "a date such as 2026-02-04",
+        ),
         (("since", "noon"), "a time such as 2026-02-04T01:00:00Z"),
         (("since", "2026-02-04T01:00:00Z", "--price", "dear"), "dear"),
         (("since", "2026-02-04T01:00:00Z", "--config", "[1]"), "dict"),
@@ -206,51 +211,51 @@ def test_times_numbers_and_json_are_read_by_their_types(capsys: pytest.CaptureFi
         (("count", "--colour"), "--colour"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_exit_2_with_the_reason(
+def test_invalid_argument_exits_2_with_the_reason(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], reason: str
 ) -> None:
-    assert reason in room(capsys, *words, code=2)
+    assert reason in run_room(capsys, *words, code=2)
 
 
-def test_what_is_refused_is_one_line_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert room(capsys, "books", "show", "i-7", code=1) == "holdfast: There is no book i-7.\n"
+def test_refusal_prints_one_line_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_room(capsys, "books", "show", "i-7", code=1) == "holdfast: There is no book i-7.\n"
 
 
-def test_a_value_that_a_model_of_the_system_refuses_is_one_line_too(
+def test_value_rejected_by_a_model_prints_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = room(capsys, "lend", "i-1", "--days", "0", code=1)
+    output = run_room(capsys, "lend", "i-1", "--days", "0", code=1)
 
-    assert told.startswith("holdfast: Invalid Loan: days: input should be a valid integer")
-
-
-def test_a_command_runs_as_the_component_it_names(capsys: pytest.CaptureFixture[str]) -> None:
-    told = room(capsys, "books", "steal", code=1)
-
-    assert "visitor" in told
-    assert "R3" in told
-    assert room(capsys, "count") == "0\n"
+    assert output.startswith("holdfast: Invalid Loan: days: input should be a valid integer")
 
 
-# --- where it hangs -----------------------------------------------------------------------------------------
+def test_command_runs_as_its_component(capsys: pytest.CaptureFixture[str]) -> None:
+    output = run_room(capsys, "books", "steal", code=1)
+
+    assert "visitor" in output
+    assert "R3" in output
+    assert run_room(capsys, "count") == "0\n"
+
+
+# --- help and loading ---------------------------------------------------------------------------------------
 
 
 def test_help_lists_the_systems_without_loading_them(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = answered(capsys, "--help")
+    shown = run_command(capsys, "--help")
 
     assert "Run a command of the system readingroom." in shown
-    assert "Run a command of the system broken." in shown  # which could not be loaded
+    assert "Run a command of the system broken." in shown  # the system that cannot be loaded
 
 
-def test_the_help_of_a_system_has_the_first_line_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "list, show, add, steal" in room(capsys, "--help")
-    shown = room(capsys, "books", "--help")
+def test_help_of_a_system_has_the_first_line_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "list, show, add, steal" in run_room(capsys, "--help")
+    shown = run_room(capsys, "books", "--help")
     assert "The books of a shelf." in shown
     assert "This line is not" not in shown
-    assert "Which shelf." in room(capsys, "books", "list", "--help")
+    assert "Which shelf." in run_room(capsys, "books", "list", "--help")
 
 
-def test_no_system_is_loaded_for_a_command_of_holdfast() -> None:
+def test_holdfast_commands_load_no_system() -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -267,52 +272,52 @@ def test_no_system_is_loaded_for_a_command_of_holdfast() -> None:
 
 
 def test_a_system_without_commands_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "shop declares no commands" in answered(capsys, "shop", code=1)
-    assert "shop declares no commands" in answered(capsys, "shop", "orders", "list", code=1)
+    assert "shop declares no commands" in run_command(capsys, "shop", code=1)
+    assert "shop declares no commands" in run_command(capsys, "shop", "orders", "list", code=1)
 
 
 def test_a_system_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no_such_module" in answered(capsys, "broken", "books", code=1)
+    assert "no_such_module" in run_command(capsys, "broken", "books", code=1)
 
 
-def test_a_system_named_as_a_command_does_not_take_its_place_and_is_told(
+def test_system_named_like_a_command_does_not_replace_it_and_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = EntryPoint("check", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINT_GROUP)
     monkeypatch.setattr(systems, "_entry_points", lambda: {"check": point})
 
-    assert answered(capsys, "--help").count("Check the design of a system") == 1
-    assert "The commands of the system check cannot be called" in answered(capsys, "systems")
+    assert run_command(capsys, "--help").count("Check the design of a system") == 1
+    assert "The commands of the system check cannot be called" in run_command(capsys, "systems")
 
 
-# --- declarations that cannot be ----------------------------------------------------------------------------
+# --- invalid declarations -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["", "Books", "books  list", "books list!", "-x"])
-def test_refuses_a_name_that_nobody_can_type(name: str) -> None:
+def test_rejects_an_untypable_name(name: str) -> None:
     with pytest.raises(DeclarationError, match="Invalid command name"):
         replace(reading_room.SYSTEM, commands={name: reading_room.count})
 
 
-def test_refuses_a_command_that_is_a_group_too() -> None:
+def test_rejects_a_command_that_is_also_a_group() -> None:
     both: Mapping[str, Any] = {"books": reading_room.count, "books list": reading_room.list_books}
     with pytest.raises(DeclarationError, match="the first is also a group"):
         replace(reading_room.SYSTEM, commands=both)
 
 
-def test_refuses_a_component_that_is_not_there() -> None:
+def test_rejects_an_unknown_component() -> None:
     with pytest.raises(DeclarationError, match="Unknown component cellar"):
         replace(reading_room.SYSTEM, commands={"count": Command(reading_room.count, component="cellar")})
 
 
-def test_refuses_a_function_that_takes_no_stores() -> None:
+def test_rejects_a_function_without_stores() -> None:
     async def nothing() -> None: ...
 
     with pytest.raises(DeclarationError, match="has no parameter for the stores"):
         build_parameters("room nothing", nothing)
 
 
-def test_a_command_can_be_called_as_the_function_it_is() -> None:
+def test_command_remains_callable_as_a_function() -> None:
     async def given(stores: Any, name: str) -> str:
         return f"{stores} {name}"
 

@@ -1,4 +1,4 @@
-"""`holdfast up`: what it starts and where, and that all of it lives and ends together."""
+"""`holdfast up`: which processes it starts and where, and that they live and end together."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from holdfast.cli.processes.supervisor import ChildProcess
 from holdfast.config.settings import Settings
 from holdfast.core.errors import SettingsError
 from tests.unit.mcp.harbour import SYSTEM
-from tests.unit.mcp.installing import installed
+from tests.unit.mcp.installed_system import install_system
 
 ANY_PORT = {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0"}
 
 
 @contextmanager
-def up(folder: Path, **variables: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
-    """`holdfast up` with the harbour installed, and the addresses it prints."""
+def run_up(folder: Path, **variables: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
+    """Run `holdfast up` with the harbour installed, and yield the addresses it prints."""
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "up"],
         cwd=folder,
-        env=installed(folder) | ANY_PORT | variables,
+        env=install_system(folder) | ANY_PORT | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     with process:
         try:
-            yield _addresses(process, {"Holdfast", "Harbour"}), process
+            yield _read_addresses(process, {"Holdfast", "Harbour"}), process
         finally:
             process.terminate()
 
 
-def _addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, str]:
+def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, str]:
     assert process.stdout is not None
     found: dict[str, str] = {}
     while not wanted <= set(found):
@@ -55,8 +55,8 @@ def _addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, st
     return found
 
 
-def test_the_endpoint_and_the_api_answer_over_one_file(tmp_path: Path) -> None:
-    with up(tmp_path) as (addresses, process):
+def test_endpoint_and_api_serve_the_same_file(tmp_path: Path) -> None:
+    with run_up(tmp_path) as (addresses, process):
         assert httpx.post(f"{addresses['Harbour']}/ships/S1", params={"berth": "B1"}).status_code == 200
         dynamodb = boto3.client("dynamodb", endpoint_url=addresses["Holdfast"])
         key = {"shipId": {"S": "S1"}}
@@ -70,8 +70,8 @@ def test_the_endpoint_and_the_api_answer_over_one_file(tmp_path: Path) -> None:
         assert process.stderr.read() == ""
 
 
-def test_all_have_ended_when_it_ends(tmp_path: Path) -> None:
-    with up(tmp_path) as (addresses, process):
+def test_ends_all_children_when_it_ends(tmp_path: Path) -> None:
+    with run_up(tmp_path) as (addresses, process):
         process.terminate()
         assert process.wait(timeout=60) == 0
 
@@ -80,9 +80,9 @@ def test_all_have_ended_when_it_ends(tmp_path: Path) -> None:
             httpx.get(address)
 
 
-def test_when_one_dies_the_others_are_stopped_and_it_says_which_and_how(tmp_path: Path) -> None:
-    with up(tmp_path) as (addresses, process):
-        os.kill(_listener(addresses["Harbour"], process.pid), signal.SIGKILL)
+def test_stops_the_others_when_one_dies_and_says_which_and_how(tmp_path: Path) -> None:
+    with run_up(tmp_path) as (addresses, process):
+        os.kill(_find_api_pid(addresses["Harbour"], process.pid), signal.SIGKILL)
         assert process.wait(timeout=60) == 1
         assert process.stderr is not None
         said = process.stderr.read()
@@ -94,17 +94,17 @@ def test_when_one_dies_the_others_are_stopped_and_it_says_which_and_how(tmp_path
         httpx.get(addresses["Holdfast"])
 
 
-def _listener(address: str, parent: int) -> int:
-    """The child that runs the API."""
+def _find_api_pid(address: str, parent: int) -> int:
+    """Find the child process that runs the API."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
     return next(int(each) for each in children if b"harbour" in Path(f"/proc/{each}/cmdline").read_bytes())
 
 
-def test_one_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
+def test_child_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "up"],
         cwd=tmp_path,
-        env=installed(tmp_path) | ANY_PORT | {"HOLDFAST_API_HOST": "0.0.0.0"},
+        env=install_system(tmp_path) | ANY_PORT | {"HOLDFAST_API_HOST": "0.0.0.0"},
         capture_output=True,
         text=True,
         timeout=60,
@@ -116,26 +116,26 @@ def test_one_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
     assert "exited with code 1; its output is above. The other processes were stopped too." in done.stderr
 
 
-def test_a_system_that_is_named_is_started_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked_for(tmp_path, monkeypatch, "skymarshal", "skymarshal")
+def test_starts_only_the_named_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = capture_children(tmp_path, monkeypatch, "skymarshal", "skymarshal")
 
     assert [child.command[3:5] for child in found] == [("serve",), ("run", "skymarshal")]
 
 
-def test_one_that_is_not_there_is_refused_before_anything_starts(
+def test_rejects_an_unknown_system_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert asked_for(tmp_path, monkeypatch, "skymarshal", "nowhere") == []
+    assert capture_children(tmp_path, monkeypatch, "skymarshal", "nowhere") == []
     assert capsys.readouterr().err.startswith("holdfast: System 'nowhere' is not installed. ")
 
 
-def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
+def test_skips_a_system_without_its_extra_and_prints_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for module in ("obstore", "wordllama"):
         monkeypatch.setitem(sys.modules, module, None)
 
-    found = asked_for(tmp_path, monkeypatch)
+    found = capture_children(tmp_path, monkeypatch)
 
     assert {child.command[4] for child in found if child.command[3] == "run"} == {"skymarshal"}
     assert capsys.readouterr().err == (
@@ -150,27 +150,27 @@ def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
     )
 
 
-def test_a_named_system_that_lacks_an_extra_is_refused_before_anything_starts(
+def test_rejects_a_named_system_without_its_extra_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
 
-    assert asked_for(tmp_path, monkeypatch, "richpanel") == []
+    assert capture_children(tmp_path, monkeypatch, "richpanel") == []
     assert capsys.readouterr().err == (
         "holdfast: The system richpanel needs wordllama, which is not installed: "
         "run pip install '.[richpanel]' in the clone of Holdfast, or make setup\n"
     )
 
 
-def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) -> list[ChildProcess]:
-    """What `holdfast up` would start, of the systems that come with us."""
+def capture_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) -> list[ChildProcess]:
+    """Return the processes that `holdfast up` would start for the installed systems."""
     found: list[ChildProcess] = []
 
-    async def started(children: list[ChildProcess], **_: object) -> None:
+    async def start(children: list[ChildProcess], **_: object) -> None:
         found.extend(children)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("holdfast.cli.commands.up.supervise", started)
+    monkeypatch.setattr("holdfast.cli.commands.up.supervise", start)
     with pytest.raises(SystemExit):
         main(["up", *systems])
     return found
@@ -186,7 +186,7 @@ def test_ports_count_up_from_the_setting() -> None:
     ]
 
 
-def test_when_all_are_up_it_says_where_the_apis_are() -> None:
+def test_prints_the_api_addresses_when_all_are_up() -> None:
     children = _build_children(Settings(api_port=9000), [SYSTEM])
 
     assert _format_ready(children) == (
@@ -194,20 +194,20 @@ def test_when_all_are_up_it_says_where_the_apis_are() -> None:
     )
 
 
-def test_ports_that_run_out_are_refused() -> None:
+def test_rejects_a_first_port_with_too_few_ports_after_it() -> None:
     with pytest.raises(
         SettingsError, match="Invalid api_port=65535: there is no port left for process 2, of harbour"
     ):
         _build_children(Settings(api_port=65535), [SYSTEM, SYSTEM])
 
 
-def test_no_endpoint_of_ours_is_started_where_the_tables_are_at_a_service() -> None:
+def test_starts_no_endpoint_if_the_tables_are_at_a_service() -> None:
     [only] = _build_children(Settings(tables="dynamodb://us-east-1"), [SYSTEM])
 
     assert only.name == "The API of Harbour"
 
 
-def test_nothing_to_start_is_refused(
+def test_rejects_up_with_nothing_to_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`holdfast up` with workers and sandboxes: which processes there are, and that a worker that dies comes again."""
+"""`holdfast up` with workers and sandboxes: which processes there are, and that a dead worker restarts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from holdfast.cli.commands.up import _build_children
 from holdfast.cli.processes.supervisor import RESTARTS_MAX, ChildProcess, supervise
 from holdfast.config.settings import Settings
 from tests.unit.mcp import harbour
-from tests.unit.mcp.installing import installed
+from tests.unit.mcp.installed_system import install_system
 from tests.unit.runtime.post_office import CARRIER, SYSTEM
 
 OFFICE = "tests.unit.runtime.post_office:SYSTEM"
 
-# Writes a line into a file each time it is started, and kills itself until it has been started so often.
+# Writes a line into a file on each start, and kills itself until the given number of starts.
 DIES = """
 import os, pathlib, signal, sys
 file, sound = pathlib.Path(sys.argv[1]), int(sys.argv[2])
@@ -37,7 +37,7 @@ signal.pause()
 """
 
 
-def test_every_api_keeps_its_port_and_further_processes_and_sandboxes_come_behind() -> None:
+def test_every_api_keeps_its_port_and_other_processes_follow() -> None:
     children = _build_children(Settings(api_port=9000), [harbour.SYSTEM, SYSTEM], sample=True)
 
     assert [child.command[3:] for child in children] == [
@@ -50,13 +50,13 @@ def test_every_api_keeps_its_port_and_further_processes_and_sandboxes_come_behin
     ]
 
 
-def test_only_what_answers_nobody_is_started_again_when_it_dies() -> None:
+def test_restarts_only_processes_without_clients() -> None:
     children = _build_children(Settings(), [SYSTEM])
 
     assert [child.name for child in children if child.restarts] == ["The component carrier of Post office"]
 
 
-def test_components_that_share_a_process_are_started_as_one_that_says_who_they_are() -> None:
+def test_components_of_one_process_start_together_and_name_themselves() -> None:
     shared = [
         replace(each, process="" if each.name == "api" else "counter", routes=None)
         for each in SYSTEM.components
@@ -73,14 +73,14 @@ def test_components_that_share_a_process_are_started_as_one_that_says_who_they_a
     ]
 
 
-def test_the_processes_of_a_system_are_told_where_its_sandboxes_are() -> None:
+def test_processes_of_a_system_get_the_addresses_of_its_sandboxes() -> None:
     children = _build_children(Settings(api_port=9000), [SYSTEM])
 
-    told = {"POSTOFFICE_RAILWAY_URL": "http://127.0.0.1:9003"}
-    assert [child.variables for child in children] == [{}, {}, told, told, told]
+    variables = {"POSTOFFICE_RAILWAY_URL": "http://127.0.0.1:9003"}
+    assert [child.variables for child in children] == [{}, {}, variables, variables, variables]
 
 
-def test_a_party_whose_address_is_set_is_not_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_no_sandbox_for_a_service_with_a_configured_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSTOFFICE_RAILWAY_URL", "https://railway.example")
 
     children = _build_children(Settings(), [SYSTEM])
@@ -89,7 +89,7 @@ def test_a_party_whose_address_is_set_is_not_stood_in_for(monkeypatch: pytest.Mo
     assert not any(child.variables for child in children)
 
 
-def test_with_free_ports_a_sandbox_has_one_that_can_be_told() -> None:
+def test_sandbox_gets_a_known_port_with_free_ports() -> None:
     children = _build_children(Settings(api_port=0), [replace(SYSTEM, sandboxes={"a": None, "b": None})])  # type: ignore[dict-item]
 
     ports = [child.command[-1] for child in children if "--sandbox" in child.command]
@@ -97,36 +97,38 @@ def test_with_free_ports_a_sandbox_has_one_that_can_be_told() -> None:
     assert len(set(ports)) == 2
 
 
-# --- dying --------------------------------------------------------------------------------------------------
+# --- restarts -----------------------------------------------------------------------------------------------
 
 
-def dying(file: Path, sound: int, *, restarts: bool = True) -> tuple[str | None, int, list[str]]:
-    told: list[str] = []
+def supervise_dying_child(
+    file: Path, sound: int, *, restarts: bool = True
+) -> tuple[str | None, int, list[str]]:
+    reports: list[str] = []
     child = ChildProcess("The worker", (sys.executable, "-c", DIES, str(file), str(sound)), restarts=restarts)
-    ended = asyncio.run(supervise([child], report=told.append, pause_s=0.01))
-    return ended, len(file.read_text(encoding="utf-8").split()), told
+    ended = asyncio.run(supervise([child], report=reports.append, pause_s=0.01))
+    return ended, len(file.read_text(encoding="utf-8").split()), reports
 
 
-def test_a_worker_that_dies_is_started_again_and_it_is_told(tmp_path: Path) -> None:
-    ended, starts, told = dying(tmp_path / "starts", 3)
+def test_restarts_a_dead_worker_and_reports_it(tmp_path: Path) -> None:
+    ended, starts, reports = supervise_dying_child(tmp_path / "starts", 3)
 
     assert (ended, starts) == (None, 3)
-    assert told == [f"The worker was killed by SIGKILL. It is restarted ({each} of 5)." for each in (1, 2)]
+    assert reports == [f"The worker was killed by SIGKILL. It is restarted ({each} of 5)." for each in (1, 2)]
 
 
-def test_one_that_does_not_stay_alive_ends_all(tmp_path: Path) -> None:
-    ended, starts, _ = dying(tmp_path / "starts", 1000)
+def test_worker_that_keeps_dying_ends_all(tmp_path: Path) -> None:
+    ended, starts, _ = supervise_dying_child(tmp_path / "starts", 1000)
 
     assert (ended, starts) == ("The worker was killed by SIGKILL.", 1 + RESTARTS_MAX)
 
 
-def test_what_others_call_is_not_started_again(tmp_path: Path) -> None:
-    ended, starts, told = dying(tmp_path / "starts", 1000, restarts=False)
+def test_does_not_restart_a_process_with_clients(tmp_path: Path) -> None:
+    ended, starts, reports = supervise_dying_child(tmp_path / "starts", 1000, restarts=False)
 
-    assert (ended, starts, told) == ("The worker was killed by SIGKILL.", 1, [])
+    assert (ended, starts, reports) == ("The worker was killed by SIGKILL.", 1, [])
 
 
-def test_a_worker_that_refuses_to_start_ends_all_at_once() -> None:
+def test_worker_that_refuses_to_start_ends_all_at_once() -> None:
     child = ChildProcess("The worker", (sys.executable, "-c", "raise SystemExit(1)"), restarts=True)
 
     ended = asyncio.run(supervise([child], pause_s=0.01))
@@ -134,27 +136,27 @@ def test_a_worker_that_refuses_to_start_ends_all_at_once() -> None:
     assert ended == "The worker exited with code 1; its output is above."
 
 
-def test_a_worker_that_ends_by_itself_after_it_had_stayed_alive_is_started_again(
+def test_restarts_a_worker_that_exits_after_it_was_stable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.cli.processes.supervisor.STABLE_AFTER_S", 0.0)
-    told: list[str] = []
+    reports: list[str] = []
     program = DIES.replace("os.kill(os.getpid(), signal.SIGKILL)", "raise SystemExit(1)")
     command = (sys.executable, "-c", program, str(tmp_path / "starts"), "2")
 
     ended = asyncio.run(
-        supervise([ChildProcess("The worker", command, restarts=True)], report=told.append, pause_s=0.01)
+        supervise([ChildProcess("The worker", command, restarts=True)], report=reports.append, pause_s=0.01)
     )
 
     assert ended is None
-    assert told == ["The worker exited with code 1; its output is above. It is restarted (1 of 5)."]
+    assert reports == ["The worker exited with code 1; its output is above. It is restarted (1 of 5)."]
 
 
-def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path) -> None:
+def test_restarted_worker_delivers_a_letter(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "up"],
         cwd=tmp_path,
-        env=installed(tmp_path, "postoffice", OFFICE)
+        env=install_system(tmp_path, "postoffice", OFFICE)
         | {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -164,8 +166,8 @@ def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path
         try:
             assert process.stdout is not None and process.stderr is not None
             said = [process.stdout.readline() for _ in range(5)]
-            api, desk = (_address(said, f"as the component {name}") for name in ("api", "desk"))
-            os.kill(_carrier(process.pid), signal.SIGKILL)
+            api, desk = (_find_address(said, f"as the component {name}") for name in ("api", "desk"))
+            os.kill(_find_carrier_pid(process.pid), signal.SIGKILL)
             assert "The component carrier of Post office was killed by SIGKILL." in process.stderr.readline()
             httpx.post(f"{api}/letters/l-1")
             while not httpx.get(f"{desk}/deliveries/l-1").json()["delivered"]:
@@ -177,13 +179,13 @@ def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path
             process.terminate()
 
 
-def _address(said: list[str], ending: str) -> str:
+def _find_address(said: list[str], ending: str) -> str:
     [line] = [each for each in said if each.endswith(f"{ending}\n")]
     found = re.search(r"http://\S+", line)
     assert found is not None
     return found[0]
 
 
-def _carrier(parent: int) -> int:
+def _find_carrier_pid(parent: int) -> int:
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
     return next(int(each) for each in children if b"carrier" in Path(f"/proc/{each}/cmdline").read_bytes())

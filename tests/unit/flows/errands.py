@@ -1,5 +1,6 @@
-"""An errand, from the asking to the doing, for the tests of flows: four steps, a wait for a person, and a history in which
-each effect stands once."""
+"""Example flow for the tests: an errand with four steps, a wait for a person, and a history that holds each
+effect once.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +75,14 @@ class Errand(FlowItem, table=errands):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """A rule over two attributes: none of them alone shows that it is broken."""
+        """Validate a rule over two attributes, which neither shows alone."""
         if self.chosen == self.owner:
             raise ValueError("nobody chooses themselves")
         return self
 
 
 class Happened(Entity, table=history):
-    """One effect of one step: created, so that a second time would be refused."""
+    """One effect of one step, created conditionally so that a second one is refused."""
 
     errand_id: Attr[str] = attr()
     what: Attr[str] = attr()
@@ -105,15 +106,15 @@ def happened(errand_id: str, what: str) -> Put[Happened]:
 
 @dataclass
 class Tools:
-    """What the worker gives its steps: a place to say what shall happen, and to see what did."""
+    """Dependencies of the steps: tests script the steps' behaviour here and read what ran."""
 
     ran: list[str] = field(default_factory=list)
-    # What is raised instead of doing a step, in this order; by the step's name.
+    # Errors to raise instead of running a step, in order, by step name.
     errors: dict[str, list[Exception]] = field(default_factory=dict)
-    # Done within a step, by its name: where a test has its hands in.
+    # Hooks that run within a step, by step name.
     within: dict[str, Callable[[StepContext[Errand]], Awaitable[None]]] = field(default_factory=dict)
     gives: dict[str, Any] = field(default_factory=dict)
-    # Added to the name of each effect. By an empty one a second time would be refused; by a new one it would be seen.
+    # Suffix of each effect's name: empty, a duplicate is refused; unique, a duplicate is visible.
     mark: Callable[[], str] = str
 
     async def does(self, name: str, run: StepContext[Errand]) -> None:
@@ -124,40 +125,40 @@ class Tools:
             raise raised.pop(0)
 
 
-def effect(run: StepContext[Errand], name: str) -> Put[Happened]:
+def build_effect(run: StepContext[Errand], name: str) -> Put[Happened]:
     return happened(run.item.errand_id, name + (run.tools.mark() if run.tools else ""))
 
 
-def step(name: str, to: str, **changes: Any) -> Callable[[StepContext[Errand]], Awaitable[Next]]:
+def make_step(name: str, to: str, **changes: Any) -> Callable[[StepContext[Errand]], Awaitable[Next]]:
     async def run_step(run: StepContext[Errand]) -> Next:
         await run.tools.does(name, run)
-        following = Next(to, changes, writes=(effect(run, name),))
+        following = Next(to, changes, writes=(build_effect(run, name),))
         given: Next = run.tools.gives.get(name, following)
         return given
 
     return run_step
 
 
-def gave_up(run: StepContext[Errand], error: Exception) -> Next:
-    return Next("failed", {"reason": error_label(error), "plan": None}, writes=(effect(run, "GaveUp"),))
+def give_up(run: StepContext[Errand], error: Exception) -> Next:
+    return Next("failed", {"reason": error_label(error), "plan": None}, writes=(build_effect(run, "GaveUp"),))
 
 
 def choose(run: StepContext[Errand], given: Mapping[str, Any]) -> Next:
     if given.get("offer") not in OFFERS:
         raise InvalidRequest("There is no such offer.")
-    return Next("chosen", {"chosen": given["offer"]}, writes=(effect(run, "Choice"),))
+    return Next("chosen", {"chosen": given["offer"]}, writes=(build_effect(run, "Choice"),))
 
 
 async def refuse(run: StepContext[Errand], given: Mapping[str, Any]) -> Next:
     return Next("cancelled", {"reason": "refused"})
 
 
-def expired(run: StepContext[Errand]) -> Next:
-    return Next("cancelled", {"reason": "expired"}, writes=(effect(run, "Expired"),))
+def expire(run: StepContext[Errand]) -> Next:
+    return Next("cancelled", {"reason": "expired"}, writes=(build_effect(run, "Expired"),))
 
 
-def cancelled(run: StepContext[Errand], reason: str) -> Next:
-    return Next("cancelled", {"reason": reason}, writes=(effect(run, "Cancelled"),))
+def cancel(run: StepContext[Errand], reason: str) -> Next:
+    return Next("cancelled", {"reason": reason}, writes=(build_effect(run, "Cancelled"),))
 
 
 STATES = (
@@ -165,39 +166,43 @@ STATES = (
         "asked",
         Step(
             "Plan",
-            step("Plan", "planned", plan="a plan"),
+            make_step("Plan", "planned", plan="a plan"),
             to=("planned", "failed"),
             retries=(Retry(ExternalServiceFailed, max_attempts=3, pause_s=1, max_pause_s=60),),
-            on_failure=gave_up,
+            on_failure=give_up,
         ),
         shown_as=Shown.new,
     ),
     State(
-        "planned", Step("Offer", step("Offer", "offered"), to=("offered",), timeout_s=30), shown_as=Shown.open
+        "planned",
+        Step("Offer", make_step("Offer", "offered"), to=("offered",), timeout_s=30),
+        shown_as=Shown.open,
     ),
     State(
         "offered",
         Wait(
             {"choose": Answer(choose, to=("chosen",)), "refuse": Answer(refuse, to=("cancelled",))},
             deadline_s=DEADLINE_S,
-            on_deadline=expired,
+            on_deadline=expire,
             deadline_to="cancelled",
         ),
         shown_as=Shown.asked,
     ),
     State(
         "chosen",
-        Step("Book", step("Book", "booked"), to=("booked", "failed"), on_failure=gave_up, max_delay_s=3600),
+        Step(
+            "Book", make_step("Book", "booked"), to=("booked", "failed"), on_failure=give_up, max_delay_s=3600
+        ),
         shown_as=Shown.open,
     ),
-    State("booked", Step("Confirm", step("Confirm", "done"), to=("done",)), shown_as=Shown.open),
+    State("booked", Step("Confirm", make_step("Confirm", "done"), to=("done",)), shown_as=Shown.open),
     State("done", shown_as=Shown.done),
     State("failed", shown_as=Shown.failed, is_failure=True),
     State("cancelled", shown_as=Shown.ended),
 )
 
 
-def step_in(state: State) -> Step:
+def get_step(state: State) -> Step:
     assert isinstance(state.action, Step)
     return state.action
 
@@ -205,8 +210,8 @@ def step_in(state: State) -> Step:
 steps = Flow.queue("errand-steps", visibility_s=30)
 
 
-def flow_of(states: tuple[State, ...] = STATES, **more: Any) -> Flow[Errand]:
-    """The flow, or another version of it: of the same name, on the same queue."""
+def make_flow(states: tuple[State, ...] = STATES, **more: Any) -> Flow[Errand]:
+    """Build the flow, or another version of it with the same name and queue."""
     terms: dict[str, Any] = {
         "queue": steps,
         "prefix": "FL",
@@ -216,18 +221,18 @@ def flow_of(states: tuple[State, ...] = STATES, **more: Any) -> Flow[Errand]:
         "states": states,
         "shown_attribute": Errand.status,
         "changed_attribute": Errand.changed_at,
-        "cancel": Cancel(cancelled, from_states=("asked", "planned", "offered"), to="cancelled"),
+        "cancel": Cancel(cancel, from_states=("asked", "planned", "offered"), to="cancelled"),
         "token_secret": "errands/token",
         "secrets": SECRETS,
     }
     return Flow("errand", Errand, **terms | more)
 
 
-ERRANDS = flow_of()
+ERRANDS = make_flow()
 
 
 @asynccontextmanager
-async def handling(stores: Stores) -> AsyncIterator[Tools]:
+async def open_tools(stores: Stores) -> AsyncIterator[Tools]:
     yield Tools()
 
 
@@ -250,15 +255,15 @@ SYSTEM = System(
             "worker",
             reads=ERRANDS.reads,
             writes=(*ERRANDS.writes, happened),
-            consumers=(ERRANDS.consumer(handling),),
+            consumers=(ERRANDS.consumer(open_tools),),
             schedules=ERRANDS.schedules,
         ),
     ),
 )
 
 
-class Hand:
-    """A clock moved by hand."""
+class HandClock:
+    """Clock that tests move."""
 
     def __init__(self, now: float = NOON) -> None:
         self.moment = now
@@ -271,13 +276,13 @@ class Hand:
 
 
 class Bench:
-    """One process of a flow, by hand: messages are handled and what is due is swept when a test says so."""
+    """One process of a flow, driven by hand: it handles messages and sweeps when a test says so."""
 
-    def __init__(self, stores: Stores, clock: Hand, flow: Flow[Errand] = ERRANDS) -> None:
+    def __init__(self, stores: Stores, clock: HandClock, flow: Flow[Errand] = ERRANDS) -> None:
         self.stores, self.clock, self.flow, self.tools = stores, clock, flow, Tools()
 
     def with_flow(self, flow: Flow[Errand]) -> Bench:
-        """The same stores, under other code."""
+        """Return a bench on the same stores with another flow."""
         return Bench(self.stores, self.clock, flow)
 
     async def begin(self, errand_id: str = "e-1") -> Errand:
@@ -287,7 +292,7 @@ class Bench:
         return errand
 
     async def work(self, *, messages_max: int = 100) -> int:
-        """Handles what is in the queue until it is empty; how many messages."""
+        """Handle messages until the queue is empty; return their number."""
         driver, done = StepWorker(self.flow, self.stores, self.tools), 0
         while done < messages_max and (received := await self.stores.run(steps.receive(1))):
             await driver.handle(received[0])
@@ -296,20 +301,20 @@ class Bench:
         return done
 
     async def pass_time(self, seconds: float) -> int:
-        """Time passes, what is due is sent, and worked off; how many messages."""
+        """Move the clock, sweep, and work; return the number of messages."""
         self.clock.advance(seconds)
         await self.flow.sweep(self.stores)
         return await self.work()
 
-    async def errand(self, errand_id: str = "e-1") -> Errand:
+    async def get_errand(self, errand_id: str = "e-1") -> Errand:
         found = await self.stores.run(Errand.of("o-1").get(errand_id).consistent())
         assert found is not None
         return found
 
-    async def at_offer(self, errand_id: str = "e-1") -> Errand:
+    async def begin_and_reach_offer(self, errand_id: str = "e-1") -> Errand:
         await self.begin(errand_id)
         await self.work()
-        errand = await self.errand(errand_id)
+        errand = await self.get_errand(errand_id)
         assert errand.flow_state == "offered"
         return errand
 
@@ -318,25 +323,25 @@ class Bench:
             self.stores, errand, "choose", token=self.flow.make_token(errand), given={"offer": offer}
         )
 
-    async def effects(self, errand_id: str = "e-1") -> list[str]:
+    async def list_effects(self, errand_id: str = "e-1") -> list[str]:
         return [each.what for each in await self.stores.all(Happened.of(errand_id).query())]
 
 
-async def prepared(stores: Stores) -> None:
+async def create_stores(stores: Stores) -> None:
     await create_tables(stores, SYSTEM.tables)
     await create_queues(stores, SYSTEM.queues)
 
 
-async def bench(clock: Clock | None = None) -> Bench:
-    hand = Hand()
+async def open_bench(clock: Clock | None = None) -> Bench:
+    hand = HandClock()
     stores = open_memory_stores(SYSTEM, clock=hand)
-    await prepared(stores)
+    await create_stores(stores)
     return Bench(stores, hand)
 
 
-def limited(seconds: float) -> RateLimited:
+def make_rate_limit(seconds: float) -> RateLimited:
     return RateLimited("The window is full.", retry_after_s=seconds)
 
 
-def failed() -> ExternalServiceFailed:
+def make_failure() -> ExternalServiceFailed:
     return ExternalServiceFailed("The shop answered 502.", may_be_done=False)

@@ -1,4 +1,4 @@
-"""A flow that cannot work is refused when it is declared; and what is declared can be drawn and exported."""
+"""Declaration of flows: invalid flows are rejected; valid ones can be drawn and exported."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from tests.unit.flows.errands import (
     STATES,
     SYSTEM,
     Shown,
-    cancelled,
+    cancel,
     choose,
-    expired,
-    flow_of,
-    step,
-    step_in,
+    expire,
+    get_step,
+    make_flow,
+    make_step,
 )
 
 
-def changed(number: int, **more: Any) -> tuple[State, ...]:
+def replace_state(number: int, **more: Any) -> tuple[State, ...]:
     return (*STATES[:number], replace(STATES[number], **more), *STATES[number + 1 :])
 
 
-def with_step(number: int, **more: Any) -> tuple[State, ...]:
-    return changed(number, action=replace(step_in(STATES[number]), **more))
+def replace_step(number: int, **more: Any) -> tuple[State, ...]:
+    return replace_state(number, action=replace(get_step(STATES[number]), **more))
 
 
 WAITS = {"choose": Answer(choose, to=("chosen",))}
 
 
 @pytest.mark.parametrize(
-    ("terms", "told"),
+    ("terms", "message"),
     [
         ({"initial_state": "nowhere"}, "The initial state 'nowhere' of the flow errand is not one of its"),
-        ({"states": with_step(1, to=("offered", "heaven"))}, "names heaven"),
-        ({"states": changed(2, name="planned")}, "two states named planned"),
-        ({"states": with_step(1, name="Plan")}, "two steps named Plan"),
+        ({"states": replace_step(1, to=("offered", "heaven"))}, "names heaven"),
+        ({"states": replace_state(2, name="planned")}, "two states named planned"),
+        ({"states": replace_step(1, name="Plan")}, "two steps named Plan"),
         (
             {"states": (*STATES, State("island", shown_as=Shown.new))},
             r"No state leads to island of the flow errand: lead to it, or remove it\.",
         ),
         (
-            {"states": with_step(4, to=("chosen",))},
+            {"states": replace_step(4, to=("chosen",))},
             r"No state leads to done of the flow errand: lead to it, or remove it\.",
         ),
         (
             {
                 "states": (
-                    State("asked", Step("Go", step("Go", "b"), to=("b",)), shown_as=Shown.new),
-                    State("b", Step("Back", step("Back", "asked"), to=("asked",)), shown_as=Shown.new),
+                    State("asked", Step("Go", make_step("Go", "b"), to=("b",)), shown_as=Shown.new),
+                    State("b", Step("Back", make_step("Back", "asked"), to=("asked",)), shown_as=Shown.new),
                 ),
                 "cancel": None,
             },
@@ -65,8 +65,8 @@ WAITS = {"choose": Answer(choose, to=("chosen",))}
         (
             {
                 "states": (
-                    State("asked", Step("Go", step("Go", "b"), to=("b", "done")), shown_as=Shown.new),
-                    State("b", Step("Round", step("Round", "b"), to=("b",)), shown_as=Shown.new),
+                    State("asked", Step("Go", make_step("Go", "b"), to=("b", "done")), shown_as=Shown.new),
+                    State("b", Step("Round", make_step("Round", "b"), to=("b",)), shown_as=Shown.new),
                     State("done", shown_as=Shown.done),
                 ),
                 "cancel": None,
@@ -74,75 +74,79 @@ WAITS = {"choose": Answer(choose, to=("chosen",))}
             r"The flow errand cannot reach an end from b: lead to one\.",
         ),
         (
-            {"states": with_step(1, to=())},
+            {"states": replace_step(1, to=())},
             "The step of planned of the flow errand leads to no state: set `to`,",
         ),
         (
-            {"states": with_step(1, timeout_s=0)},
+            {"states": replace_step(1, timeout_s=0)},
             "Invalid timeout_s=0 of planned of the flow errand: expected longer",
         ),
         (
-            {"states": with_step(1, retries=(Retry(ValueError, max_attempts=0),))},
+            {"states": replace_step(1, retries=(Retry(ValueError, max_attempts=0),))},
             "Invalid Retry of planned of the flow errand: 0 attempts with pauses",
         ),
-        ({"states": changed(2, action=Wait({}))}, "nothing would ever leave it"),
+        ({"states": replace_state(2, action=Wait({}))}, "nothing would ever leave it"),
         (
-            {"states": changed(2, action=Wait(WAITS, deadline_s=5))},
+            {"states": replace_state(2, action=Wait(WAITS, deadline_s=5))},
             "offered of the flow errand: set both deadline_s and deadline_to, or",
         ),
         (
-            {"states": changed(2, action=Wait(WAITS, deadline_s=-5, deadline_to="cancelled"))},
+            {"states": replace_state(2, action=Wait(WAITS, deadline_s=-5, deadline_to="cancelled"))},
             "Invalid deadline_s=-5 of offered of the flow errand: expected 0 or",
         ),
         (
-            {"states": changed(2, action=Wait(WAITS, deadline_s=5, deadline_to=()))},
+            {"states": replace_state(2, action=Wait(WAITS, deadline_s=5, deadline_to=()))},
             "offered of the flow errand: set both deadline_s and deadline_to, or",
         ),
         (
-            {"states": changed(2, action=Wait(WAITS, deadline_s=5, deadline_to=("cancelled", "failed")))},
+            {
+                "states": replace_state(
+                    2, action=Wait(WAITS, deadline_s=5, deadline_to=("cancelled", "failed"))
+                )
+            },
             "offered of the flow errand leads to cancelled or failed at its",
         ),
         (
-            {"states": changed(2, action=Wait(WAITS, on_deadline=expired, deadline_to=()))},
+            {"states": replace_state(2, action=Wait(WAITS, on_deadline=expire, deadline_to=()))},
             "offered of the flow errand has on_deadline, but no deadline: set",
         ),
         (
-            {"states": changed(2, action=Wait(WAITS, deadline_from_next=True))},
+            {"states": replace_state(2, action=Wait(WAITS, deadline_from_next=True))},
             "offered of the flow errand: deadline_from_next=True needs a default;",
         ),
         (
             {
-                "states": changed(
-                    2, action=Wait(WAITS, deadline_s=5, on_deadline=expired, deadline_to=("done", "heaven"))
+                "states": replace_state(
+                    2, action=Wait(WAITS, deadline_s=5, on_deadline=expire, deadline_to=("done", "heaven"))
                 )
             },
             "names heaven",
         ),
         (
-            {"states": changed(2, action=Wait({"choose": Answer(choose, to=())}))},
+            {"states": replace_state(2, action=Wait({"choose": Answer(choose, to=())}))},
             "The answer choose of offered of the flow errand leads to no state:",
         ),
         (
-            {"states": changed(1, shown_as=None)},
+            {"states": replace_state(1, shown_as=None)},
             r"The flow errand shows its states as Errand\.status, but planned has no",
         ),
         (
-            {"states": changed(1, shown_as="a surprise")},
+            {"states": replace_state(1, shown_as="a surprise")},
             "Invalid shown_as of the state planned of errand: Invalid status 'a",
         ),
         ({"shown_attribute": None}, r"The state asked of errand has shown_as=<Shown\.new: 'new'>, but the"),
-        ({"cancel": Cancel(cancelled, from_states=("asked", "heaven"), to="cancelled")}, "names heaven"),
-        ({"cancel": Cancel(cancelled, from_states=("done",), to="cancelled")}, "it has ended there"),
+        ({"cancel": Cancel(cancel, from_states=("asked", "heaven"), to="cancelled")}, "names heaven"),
+        ({"cancel": Cancel(cancel, from_states=("done",), to="cancelled")}, "it has ended there"),
         ({"token_secret": None}, "needs a secret"),
         ({"shards": 0}, r"Invalid shards=0 of the flow errand: expected 1 to 999\."),
     ],
 )
-def test_refuses_a_flow_that_cannot_work(terms: dict[str, Any], told: str) -> None:
-    with pytest.raises(DeclarationError, match=told):
-        flow_of(**terms)
+def test_rejects_an_invalid_flow(terms: dict[str, Any], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
+        make_flow(**terms)
 
 
-def test_draws_itself_with_every_way_and_what_makes_it() -> None:
+def test_draws_every_transition_with_its_cause() -> None:
     drawn = ERRANDS.draw_diagram().splitlines()
     assert drawn[:2] == ["stateDiagram-v2", "    [*] --> asked"]
     ways = {line.strip() for line in drawn}
@@ -159,20 +163,20 @@ def test_draws_itself_with_every_way_and_what_makes_it() -> None:
     assert not any(line.startswith("chosen --> cancelled") for line in ways)
 
 
-def test_says_in_the_diagram_that_a_wait_has_no_deadline() -> None:
-    drawn = flow_of(changed(2, action=Wait(WAITS))).draw_diagram()
+def test_diagram_shows_a_wait_without_deadline() -> None:
+    drawn = make_flow(replace_state(2, action=Wait(WAITS))).draw_diagram()
     assert "note right of offered : waits without a deadline" in drawn
 
 
-def test_draws_each_way_of_a_deadline_and_that_another_may_be_given() -> None:
+def test_draws_each_target_of_a_deadline_and_an_override() -> None:
     wait = Wait(
         WAITS,
         deadline_s=5400,
         deadline_from_next=True,
-        on_deadline=expired,
+        on_deadline=expire,
         deadline_to=("chosen", "cancelled"),
     )
-    drawn = flow_of(changed(2, action=wait)).draw_diagram().splitlines()
+    drawn = make_flow(replace_state(2, action=wait)).draw_diagram().splitlines()
     late = [line.strip() for line in drawn if "after 90 min" in line]
     assert late == [
         "offered --> chosen : after 90 min, unless the step set another",
@@ -180,7 +184,7 @@ def test_draws_each_way_of_a_deadline_and_that_another_may_be_given() -> None:
     ]
 
 
-def test_exports_steps_with_retries_waits_with_tokens_and_ends_that_fail() -> None:
+def test_exports_retries_tokens_and_failure_states() -> None:
     states = ERRANDS.to_states_language(lambda name: f"arn:aws:lambda:eu-west-1:1:function:errand-{name}")[
         "States"
     ]
@@ -207,10 +211,10 @@ def test_exports_steps_with_retries_waits_with_tokens_and_ends_that_fail() -> No
     assert (states["done"]["Type"], states["failed"]["Type"]) == ("Succeed", "Fail")
 
 
-def test_its_patterns_have_examples_that_fit_and_the_design_check_finds_no_error() -> None:
+def test_patterns_have_valid_examples_and_pass_the_design_check() -> None:
     for pattern in ERRANDS.patterns:
         assert pattern.build_example().pattern == pattern.id
     assert len({pattern.id for pattern in ERRANDS.patterns}) == len(ERRANDS.patterns)
     found = [each for each in asyncio.run(check_design(SYSTEM)) if each.severity != "info"]
-    # An index of the item that nobody reads: it is there to be written.
+    # An index of the item without readers: it exists to be written.
     assert [each.subject for each in found] == ["Errands.by-status"]

@@ -1,4 +1,6 @@
-"""What becomes of a step: done in one transaction, tried again, put off, otherwise, parked; never twice, never lost."""
+"""Outcomes of a step: committed in one transaction, retried, delayed, failed, parked; never done twice, never
+lost.
+"""
 
 from __future__ import annotations
 
@@ -23,94 +25,94 @@ from tests.unit.flows.errands import (
     Bench,
     Errand,
     Shown,
-    bench,
     create_errand,
-    failed,
-    flow_of,
+    get_step,
     happened,
-    limited,
-    step_in,
+    make_failure,
+    make_flow,
+    make_rate_limit,
+    open_bench,
     steps,
 )
 
 
-def told(story: Callable[[Bench], Awaitable[None]]) -> None:
-    async def on_a_bench() -> None:
-        at = await bench()
+def run_story(story: Callable[[Bench], Awaitable[None]]) -> None:
+    async def run() -> None:
+        at = await open_bench()
         async with at.stores:
             await story(at)
 
-    asyncio.run(on_a_bench())
+    asyncio.run(run())
 
 
-def test_each_step_leads_to_the_next_until_the_wait_and_after_the_answer_to_the_end() -> None:
+def test_steps_run_to_the_wait_and_after_the_answer_to_the_end() -> None:
     async def story(at: Bench) -> None:
-        errand = await at.at_offer()
+        errand = await at.begin_and_reach_offer()
         assert (errand.status, errand.plan, errand.version) == (Shown.asked, "a plan", 3)
         (place,) = await at.flow.list_executions(at.stores)
         assert (place.key, place.state, place.due) == ("o-1#e-1", "offered", errand.flow_due)
         at.clock.advance(5)
         await at.choose(errand)
         await at.work()
-        errand = await at.errand()
+        errand = await at.get_errand()
         assert (errand.flow_state, errand.status, errand.chosen) == ("done", Shown.done, "red")
         assert errand.flow_token is None and errand.flow_due is None
         assert errand.changed_at is not None and errand.changed_at.timestamp() == NOON + 5
-        assert await at.effects() == ["Book", "Choice", "Confirm", "Offer", "Plan"]
+        assert await at.list_effects() == ["Book", "Choice", "Confirm", "Offer", "Plan"]
         assert await at.flow.list_executions(at.stores) == []
         assert await at.flow.outbox.list_unsent(at.stores) == []
 
-    told(story)
+    run_story(story)
 
 
-def test_a_message_that_comes_again_changes_nothing() -> None:
+def test_duplicate_message_changes_nothing() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         await at.stores.run(steps.send(StepMessage(flow="errand", key="o-1#e-1", state="asked", version=1)))
         await at.work()
         assert at.tools.ran == ["Plan", "Offer"]
 
-    told(story)
+    run_story(story)
 
 
-def test_the_result_of_a_step_whose_item_was_cancelled_meanwhile_is_dropped() -> None:
+def test_drops_the_result_of_a_step_cancelled_meanwhile() -> None:
     async def story(at: Bench) -> None:
-        async def somebody_cancels(run: StepContext[Errand]) -> None:
+        async def cancel_meanwhile(run: StepContext[Errand]) -> None:
             await at.flow.cancel(at.stores, run.item, "no more")
 
-        at.tools.within["Plan"] = somebody_cancels
+        at.tools.within["Plan"] = cancel_meanwhile
         await at.begin()
         await at.work()
-        errand = await at.errand()
+        errand = await at.get_errand()
         assert (errand.flow_state, errand.reason, errand.plan) == ("cancelled", "no more", None)
-        assert await at.effects() == ["Cancelled"]
+        assert await at.list_effects() == ["Cancelled"]
 
-    told(story)
+    run_story(story)
 
 
 def test_two_workers_with_the_same_step_write_it_once() -> None:
     async def story(at: Bench) -> None:
-        at.tools.within["Plan"] = _both(asyncio.Barrier(2))
+        at.tools.within["Plan"] = make_barrier_hook(asyncio.Barrier(2))
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
         driver = StepWorker(at.flow, at.stores, at.tools)
         await asyncio.gather(driver.handle(received), driver.handle(received))
-        assert at.tools.ran == ["Plan", "Plan"] and await at.effects() == ["Plan"]
-        assert (await at.errand()).version == 2
+        assert at.tools.ran == ["Plan", "Plan"] and await at.list_effects() == ["Plan"]
+        assert (await at.get_errand()).version == 2
 
-    told(story)
+    run_story(story)
 
 
-def _both(barrier: asyncio.Barrier) -> Callable[[StepContext[Errand]], Awaitable[None]]:
+def make_barrier_hook(barrier: asyncio.Barrier) -> Callable[[StepContext[Errand]], Awaitable[None]]:
     async def wait_for_the_other(run: StepContext[Errand]) -> None:
         await barrier.wait()
 
     return wait_for_the_other
 
 
-def test_an_error_that_a_retry_names_is_tried_again_after_its_pause_and_not_before() -> None:
+def test_retries_a_named_error_after_its_pause() -> None:
     async def story(at: Bench) -> None:
-        at.tools.errors["Plan"] = [failed(), failed()]
+        at.tools.errors["Plan"] = [make_failure(), make_failure()]
         await at.begin()
         await at.work()
         (place,) = await at.flow.list_executions(at.stores)
@@ -124,12 +126,12 @@ def test_an_error_that_a_retry_names_is_tried_again_after_its_pause_and_not_befo
         (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.attempts, place.error) == ("offered", 0, None)
 
-    told(story)
+    run_story(story)
 
 
-def test_a_party_that_says_when_to_come_again_is_given_so_long() -> None:
+def test_retry_waits_as_long_as_the_service_asks() -> None:
     async def story(at: Bench) -> None:
-        error = failed()
+        error = make_failure()
         error.retry_after_s = 300
         at.tools.errors["Plan"] = [error]
         await at.begin()
@@ -137,39 +139,39 @@ def test_a_party_that_says_when_to_come_again_is_given_so_long() -> None:
         assert await at.pass_time(299) == 0
         assert await at.pass_time(1) == 2
 
-    told(story)
+    run_story(story)
 
 
-def test_after_its_last_try_the_step_says_what_happens_otherwise() -> None:
+def test_last_failed_attempt_runs_on_failure() -> None:
     async def story(at: Bench) -> None:
-        at.tools.errors["Plan"] = [failed(), failed(), failed()]
+        at.tools.errors["Plan"] = [make_failure(), make_failure(), make_failure()]
         await at.begin()
         await at.work()
         await at.pass_time(60)
         await at.pass_time(60)
-        errand = await at.errand()
+        errand = await at.get_errand()
         assert (errand.flow_state, errand.status, errand.reason) == ("failed", Shown.failed, "PartyFailed")
-        assert await at.effects() == ["GaveUp"] and len(at.tools.ran) == 3
+        assert await at.list_effects() == ["GaveUp"] and len(at.tools.ran) == 3
         assert await at.flow.list_executions(at.stores) == []
 
-    told(story)
+    run_story(story)
 
 
-def test_an_error_that_no_retry_names_goes_to_otherwise_at_once() -> None:
+def test_error_without_a_retry_runs_on_failure_at_once() -> None:
     async def story(at: Bench) -> None:
         at.tools.errors["Plan"] = [KeyError("the traveller's name")]
         await at.begin()
         await at.work()
-        assert ((await at.errand()).flow_state, (await at.errand()).reason) == ("failed", "KeyError")
+        assert ((await at.get_errand()).flow_state, (await at.get_errand()).reason) == ("failed", "KeyError")
 
-    told(story)
+    run_story(story)
 
 
-def test_what_is_parked_tells_how_often_it_was_tried() -> None:
+def test_parked_execution_shows_its_attempts() -> None:
     async def story(at: Bench) -> None:
-        asked = replace(step_in(STATES[0]), on_failure=None)
-        at = at.with_flow(flow_of((replace(STATES[0], action=asked), *STATES[1:])))
-        at.tools.errors["Plan"] = [failed(), failed(), failed()]
+        asked = replace(get_step(STATES[0]), on_failure=None)
+        at = at.with_flow(make_flow((replace(STATES[0], action=asked), *STATES[1:])))
+        at.tools.errors["Plan"] = [make_failure(), make_failure(), make_failure()]
         await at.begin()
         await at.work()
         for _ in range(2):
@@ -177,10 +179,10 @@ def test_what_is_parked_tells_how_often_it_was_tried() -> None:
         (place,) = await at.flow.list_executions(at.stores)
         assert "(after 3 attempts, and the step declares no on_failure" in (place.parked or "")
 
-    told(story)
+    run_story(story)
 
 
-def test_a_step_without_an_otherwise_is_parked_and_goes_on_when_it_is_resumed(
+def test_step_without_on_failure_is_parked_and_can_be_resumed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(at: Bench) -> None:
@@ -194,20 +196,20 @@ def test_a_step_without_an_otherwise_is_parked_and_goes_on_when_it_is_resumed(
         assert (place.state, place.parked_for) == ("planned", ParkedFor.FAILED)
         assert place.parked == "KeyError (at the first attempt, and the step declares no on_failure)."
         assert "holdfast flows resume" in caplog.text and "flow_parked" in counted
-        assert await at.pass_time(86400) == 0 and (await at.errand()).flow_state == "planned"
+        assert await at.pass_time(86400) == 0 and (await at.get_errand()).flow_state == "planned"
         await at.flow.retry_unknown_states(at.stores)
         assert await at.work() == 0
         assert await at.flow.resume(at.stores) == 1
         await at.work()
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
 
-    told(story)
+    run_story(story)
 
 
-def test_what_passes_by_itself_puts_a_step_off_and_is_no_failed_try() -> None:
+def test_temporary_error_delays_the_step_without_counting_an_attempt() -> None:
     async def story(at: Bench) -> None:
-        at.tools.errors["Book"] = [limited(40), LeaseLost("another is at it"), limited(40)]
-        await at.choose(await at.at_offer())
+        at.tools.errors["Book"] = [make_rate_limit(40), LeaseLost("another is at it"), make_rate_limit(40)]
+        await at.choose(await at.begin_and_reach_offer())
         await at.work()
         (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.attempts, place.delays) == ("chosen", 0, 1)
@@ -215,42 +217,46 @@ def test_what_passes_by_itself_puts_a_step_off_and_is_no_failed_try() -> None:
         assert await at.pass_time(1) == 1
         await at.pass_time(60)
         await at.pass_time(60)
-        assert (await at.errand()).flow_state == "done"
+        assert (await at.get_errand()).flow_state == "done"
 
-    told(story)
+    run_story(story)
 
 
-def test_what_should_have_passed_and_does_not_fails_the_step_when_its_patience_ends() -> None:
+def test_step_fails_after_its_maximum_delay() -> None:
     async def story(at: Bench) -> None:
-        at.tools.errors["Book"] = [limited(1800) for _ in range(9)]
-        await at.choose(await at.at_offer())
+        at.tools.errors["Book"] = [make_rate_limit(1800) for _ in range(9)]
+        await at.choose(await at.begin_and_reach_offer())
         await at.work()
         await at.pass_time(1800)
-        assert (await at.errand()).flow_state == "chosen"
+        assert (await at.get_errand()).flow_state == "chosen"
         await at.pass_time(1800)
-        assert ((await at.errand()).flow_state, (await at.errand()).reason) == ("failed", "RateLimited")
+        assert ((await at.get_errand()).flow_state, (await at.get_errand()).reason) == (
+            "failed",
+            "RateLimited",
+        )
 
-    told(story)
+    run_story(story)
 
 
-def test_a_write_of_the_step_that_is_refused_is_an_error_of_the_step() -> None:
+def test_refused_write_is_an_error_of_the_step() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
-        await at.stores.run(happened("e-1", "Plan"))  # so that the step's own cannot be created
-        flow = flow_of(
+        await at.stores.run(happened("e-1", "Plan"))  # so that the step's own effect is refused
+        flow = make_flow(
             (
                 replace(
-                    STATES[0], action=replace(step_in(STATES[0]), retries=(Retry(Exception, max_attempts=1),))
+                    STATES[0],
+                    action=replace(get_step(STATES[0]), retries=(Retry(Exception, max_attempts=1),)),
                 ),
                 *STATES[1:],
             )
         )
         at = at.with_flow(flow)
         await at.work()
-        errand = await at.errand()
+        errand = await at.get_errand()
         assert (errand.flow_state, errand.reason, errand.plan) == ("failed", "TransactionCancelled", None)
 
-    told(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -269,35 +275,35 @@ def test_a_write_of_the_step_that_is_refused_is_an_error_of_the_step() -> None:
     ],
     ids=str,
 )
-def test_what_a_step_may_not_do_is_parked_and_never_written(gives: Any) -> None:
+def test_parks_a_step_with_an_invalid_result(gives: Any) -> None:
     async def story(at: Bench) -> None:
         at.tools.gives["Plan"] = gives
         before = await at.begin()
         await at.work()
-        assert await at.errand() == before and await at.effects() == []
+        assert await at.get_errand() == before and await at.list_effects() == []
         (place,) = await at.flow.list_executions(at.stores)
         assert place.parked_for == ParkedFor.MISTAKE and place.parked
         del at.tools.gives["Plan"]
         assert await at.flow.resume(at.stores, ("o-1", "e-1")) == 1
         await at.work()
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
 
-    told(story)
+    run_story(story)
 
 
-def test_a_message_that_was_lost_is_sent_again_when_nothing_was_heard_of_its_step() -> None:
+def test_resends_a_lost_message() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         (lost,) = await at.stores.run(steps.receive(1))
         await at.stores.run(steps.delete(lost))
         assert await at.pass_time(119) == 0
         assert await at.pass_time(1) == 2
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
 
-    told(story)
+    run_story(story)
 
 
-def test_an_announcement_that_was_never_sent_is_relayed_by_the_schedule() -> None:
+def test_schedule_relays_an_unsent_message() -> None:
     async def story(at: Bench) -> None:
         errand = at.flow.initial(Errand(owner="o-1", errand_id="e-1"), at.stores)
         await at.stores.transact(create_errand(errand), *at.flow.start_writes(at.stores, errand))
@@ -306,12 +312,12 @@ def test_an_announcement_that_was_never_sent_is_relayed_by_the_schedule() -> Non
         await relay.run(at.stores)
         assert await at.work() == 2
 
-    told(story)
+    run_story(story)
 
 
-def test_a_step_that_ends_its_worker_again_and_again_is_parked() -> None:
+def test_parks_a_step_that_keeps_killing_its_worker() -> None:
     async def story(at: Bench) -> None:
-        at.tools.within["Plan"] = _killed
+        at.tools.within["Plan"] = kill_worker
         await at.begin()
         driver, died = StepWorker(at.flow, at.stores, at.tools), 0
         while not (await at.flow.list_executions(at.stores))[0].is_parked:
@@ -327,14 +333,14 @@ def test_a_step_that_ends_its_worker_again_and_again_is_parked() -> None:
         assert place.parked_for == ParkedFor.LOST and MAX_TAKES <= died < 2 * MAX_TAKES
         assert place.parked is not None and "never ended" in place.parked
 
-    told(story)
+    run_story(story)
 
 
-async def _killed(run: StepContext[Errand]) -> None:
+async def kill_worker(run: StepContext[Errand]) -> None:
     raise asyncio.CancelledError
 
 
-def test_while_nobody_works_messages_are_sent_again_ever_more_seldom() -> None:
+def test_resends_less_often_while_no_worker_runs() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         sent = 0
@@ -343,31 +349,31 @@ def test_while_nobody_works_messages_are_sent_again_ever_more_seldom() -> None:
             sent += (await at.flow.sweep(at.stores)).sent
         assert 48 <= sent <= 60
         await at.work()
-        assert (await at.errand()).flow_state == "offered" and at.tools.ran == ["Plan", "Offer"]
+        assert (await at.get_errand()).flow_state == "offered" and at.tools.ran == ["Plan", "Offer"]
 
-    told(story)
+    run_story(story)
 
 
-def test_a_step_that_takes_longer_than_its_limit_is_broken_off() -> None:
+def test_step_times_out() -> None:
     async def forever(run: StepContext[Errand]) -> Next:
         await asyncio.Event().wait()
-        raise AssertionError("it is never set")
+        raise AssertionError("the event is never set")
 
     async def story(at: Bench) -> None:
         slow = Step("Plan", forever, to=("planned",), timeout_s=0.01)
-        at = at.with_flow(flow_of((State("asked", slow, shown_as=Shown.new), *STATES[1:])))
+        at = at.with_flow(make_flow((State("asked", slow, shown_as=Shown.new), *STATES[1:])))
         await at.begin()
         await at.work()
         (place,) = await at.flow.list_executions(at.stores)
         assert place.parked is not None and place.parked.startswith("TimeoutError")
 
-    told(story)
+    run_story(story)
 
 
-def test_a_failed_try_is_counted_once_though_two_workers_made_it() -> None:
+def test_attempt_failed_by_two_workers_counts_once() -> None:
     async def story(at: Bench) -> None:
-        at.tools.errors["Plan"] = [failed(), failed()]
-        at.tools.within["Plan"] = _both(asyncio.Barrier(2))
+        at.tools.errors["Plan"] = [make_failure(), make_failure()]
+        at.tools.within["Plan"] = make_barrier_hook(asyncio.Barrier(2))
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
         driver = StepWorker(at.flow, at.stores, at.tools)
@@ -375,14 +381,14 @@ def test_a_failed_try_is_counted_once_though_two_workers_made_it() -> None:
         (place,) = await at.flow.list_executions(at.stores)
         assert place.attempts == 1
 
-    told(story)
+    run_story(story)
 
 
-def test_an_unknown_state_is_parked_and_taken_up_by_code_that_knows_it() -> None:
+def test_parks_an_unknown_state_until_newer_code_resumes_it() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
-        await at.work(messages_max=1)  # it stands in planned
-        older = at.with_flow(_without_planned())
+        await at.work(messages_max=1)  # it is in planned
+        older = at.with_flow(make_older_flow())
         assert await older.work() == 1
         (place,) = await at.flow.list_executions(at.stores)
         assert place.parked_for == ParkedFor.UNKNOWN_STATE and "'planned'" in (place.parked or "")
@@ -390,120 +396,120 @@ def test_an_unknown_state_is_parked_and_taken_up_by_code_that_knows_it() -> None
         assert await older.work() == 0
         await at.flow.retry_unknown_states(at.stores)
         await at.work()
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
 
-    told(story)
+    run_story(story)
 
 
-def _without_planned() -> Any:
-    """Code from before there was a plan."""
-    first = Step("Plan", step_in(STATES[0]).run, to=("offered",))
-    chosen = replace(STATES[3], action=replace(step_in(STATES[3]), to=("booked",)))
-    return flow_of(
+def make_older_flow() -> Any:
+    """Build the flow of older code, without the state `planned`."""
+    first = Step("Plan", get_step(STATES[0]).run, to=("offered",))
+    chosen = replace(STATES[3], action=replace(get_step(STATES[3]), to=("booked",)))
+    return make_flow(
         (State("asked", first, shown_as=Shown.new), STATES[2], chosen, STATES[4], STATES[5], STATES[7]),
         cancel=None,
     )
 
 
-def test_an_unknown_state_whose_message_is_lost_is_parked_by_the_sweeper() -> None:
+def test_sweeper_parks_an_unknown_state_without_a_message() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         await at.work(messages_max=1)
         (lost,) = await at.stores.run(steps.receive(1))
         await at.stores.run(steps.delete(lost))
         at.clock.advance(3600)
-        report = await _without_planned().sweep(at.stores)
+        report = await make_older_flow().sweep(at.stores)
         assert (report.parked, report.sent) == (1, 0)
 
-    told(story)
+    run_story(story)
 
 
-def test_an_item_that_cannot_be_read_is_parked_and_taken_up_when_it_can() -> None:
+def test_parks_an_unreadable_item_until_it_is_readable() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
-        item = (await at.errand()).to_item()
-        await _overwritten(at.stores, item | {"status": "from another time"})
+        item = (await at.get_errand()).to_item()
+        await overwrite(at.stores, item | {"status": "from another time"})
         await at.work()
         (place,) = await at.flow.list_executions(at.stores)
         assert place.parked_for == ParkedFor.UNREADABLE and "status" in (place.parked or "")
         await at.flow.retry_unknown_states(at.stores)
         assert await at.work() == 0
-        await _overwritten(at.stores, item)
+        await overwrite(at.stores, item)
         await at.flow.retry_unknown_states(at.stores)
         await at.work()
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
 
-    told(story)
+    run_story(story)
 
 
-async def _overwritten(stores: Stores, item: Any) -> None:
+async def overwrite(stores: Stores, item: Any) -> None:
     from holdfast.operations.tables import PutItem
 
     await stores.tables.run(PutItem(stores.physical_name(SYSTEM.get_table("Errands")), item))
 
 
-def test_the_flow_follows_an_item_that_was_mended_by_hand() -> None:
+def test_flow_follows_an_item_that_was_fixed_by_hand() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         await at.work(messages_max=1)
-        seen = await at.errand()
+        seen = await at.get_errand()
         await at.stores.run(
             Errand.put(seen.model_copy(update={"flow_state": "asked"})).at_version(
                 Errand.version, seen.version
             )
         )
-        await at.stores.run(_forgotten("Plan"))
+        await at.stores.run(delete_effect("Plan"))
         await at.work()
         assert at.tools.ran == ["Plan", "Plan", "Offer"]
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
 
-    told(story)
+    run_story(story)
 
 
-def _forgotten(what: str) -> Any:
+def delete_effect(what: str) -> Any:
     from tests.unit.flows.errands import Happened
 
     return Happened.of("e-1").delete(what)
 
 
-def test_others_may_write_the_item_while_a_step_is_on_its_way() -> None:
+def test_step_tolerates_other_writes_to_its_item() -> None:
     async def story(at: Bench) -> None:
         errand = await at.begin()
         noted = Errand.put(errand.model_copy(update={"reason": "a note"}))
         await at.stores.run(noted.at_version(Errand.version, 1))
         await at.work()
-        errand = await at.errand()
+        errand = await at.get_errand()
         assert (errand.flow_state, errand.reason, errand.version) == ("offered", "a note", 4)
         await at.choose(errand)
 
-    told(story)
+    run_story(story)
 
 
-def test_the_flow_of_an_item_that_was_deleted_ends() -> None:
+def test_deleting_the_item_ends_its_flow() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         await at.stores.run(Errand.of("o-1").delete("e-1"))
         await at.work()
         assert await at.flow.list_executions(at.stores) == []
 
-    told(story)
+    run_story(story)
 
 
-def test_an_item_that_was_brought_back_without_its_place_is_resumed_by_its_key() -> None:
+def test_resumes_a_restored_item_by_its_key() -> None:
     async def story(at: Bench) -> None:
         item = at.flow.initial(Errand(owner="o-1", errand_id="e-1"), at.stores)
         await at.stores.run(create_errand(item))
         assert await at.flow.resume(at.stores, item) == 1
         await at.work()
-        assert (await at.errand()).flow_state == "offered"
+        assert (await at.get_errand()).flow_state == "offered"
         await at.flow.cancel(at.stores, item, "enough")
         with pytest.raises(InvalidRequest, match="ended"):
             await at.flow.resume(at.stores, item)
 
-    told(story)
+    run_story(story)
 
 
-def test_a_flow_begins_once_and_only_in_its_first_state() -> None:
+def test_flow_starts_once_and_in_its_first_state() -> None:
     async def story(at: Bench) -> None:
         errand = await at.begin()
         with pytest.raises(ConditionFailed):
@@ -513,10 +519,10 @@ def test_a_flow_begins_once_and_only_in_its_first_state() -> None:
         ):
             at.flow.start_writes(at.stores, Errand(owner="o-1", errand_id="e-2"))
 
-    told(story)
+    run_story(story)
 
 
-def test_a_component_drives_and_answers_with_the_flows_patterns_and_no_others() -> None:
+def test_components_need_only_the_flows_patterns() -> None:
     async def story(at: Bench) -> None:
         api = Bench(at.stores.for_component("api"), at.clock)
         worker = Bench(at.stores.for_component("worker"), at.clock)
@@ -531,14 +537,14 @@ def test_a_component_drives_and_answers_with_the_flows_patterns_and_no_others() 
         worker.clock.advance(1)
         await ERRANDS.sweep(worker.stores)
         await ERRANDS.retry_unknown_states(worker.stores)
-        await api.choose(await at.errand())
+        await api.choose(await at.get_errand())
         with pytest.raises(ComponentRefused):
             await worker.stores.run(create_errand(errand))
 
-    told(story)
+    run_story(story)
 
 
-def test_a_correlation_travels_with_every_step_also_with_one_that_is_sent_again() -> None:
+def test_correlation_id_follows_every_step_and_resend() -> None:
     from holdfast.core.correlation import bind_correlation_id
 
     async def story(at: Bench) -> None:
@@ -551,14 +557,14 @@ def test_a_correlation_travels_with_every_step_also_with_one_that_is_sent_again(
         (again,) = await at.stores.run(steps.receive(1))
         assert (lost.correlation_id, again.correlation_id) == ("request-7", "request-7")
 
-    told(story)
+    run_story(story)
 
 
-def test_a_due_time_is_the_moment_of_the_stores_clock() -> None:
+def test_due_time_uses_the_stores_clock() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         (place,) = await at.flow.list_executions(at.stores)
         assert place.due == place.since + timedelta(seconds=120)
         assert place.since.timestamp() == NOON
 
-    told(story)
+    run_story(story)

@@ -1,4 +1,6 @@
-"""The system of docs/flows.md is sound, and can be run as the page says: begun, worked off, listed and answered from its script."""
+"""The system of docs/guides/flows.md passes the design check and runs as the page says: started, worked,
+listed, answered.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ from holdfast.model import system as systems
 from holdfast.reports.design.design_check import check_design
 from tests.docs import pages
 
-BLOCKS = [block for block in pages.blocks(pages.DOCS / "flows.md") if block.language == "python"]
+BLOCKS = [
+    block for block in pages.parse_blocks(pages.DOCS / "guides" / "flows.md") if block.language == "python"
+]
 [SCRIPT] = [block.text for block in BLOCKS if "try_it.py" in block.note]
 MODULE = "\n".join(block.text for block in BLOCKS[:2])
 
 
 @pytest.fixture
 def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The first two blocks as the module that the page makes of them, found by its entry point."""
+    """Import the first two blocks as the page's module, found through its entry point."""
 
     class Point:
         name, value = "trips", "trips:TRIPS"
@@ -40,18 +44,16 @@ def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_the_design_check_finds_nothing_to_mend(trips: Any) -> None:
+def test_design_check_finds_nothing(trips: Any) -> None:
     found = asyncio.run(check_design(trips.TRIPS))
     assert [each for each in found if each.severity != "info"] == []
 
 
-def test_a_trip_is_begun_worked_off_listed_and_answered(
-    trips: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trip_is_started_worked_listed_and_answered(trips: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script: dict[str, Any] = {"__name__": "try_it"}
     exec(compile(SCRIPT, "try_it.py", "exec"), script)
 
-    async def worked(state: str) -> None:
+    async def work_until(state: str) -> None:
         async with open_stores(trips.TRIPS) as stores:
             await provision(stores, trips.TRIPS)
             async with WorkerGroup(stores, [trips.TRIPS.get_component("worker")], wait_s=0.1):
@@ -59,15 +61,15 @@ def test_a_trip_is_begun_worked_off_listed_and_answered(
                     await asyncio.sleep(0.02)
 
     asyncio.run(script["main"]("t-1"))
-    asyncio.run(worked("offered"))
-    assert listed(capsys) == ["trip", "t-1", "offered", "WaitIn_offered"]
+    asyncio.run(work_until("offered"))
+    assert read_first_row(capsys) == ["trip", "t-1", "offered", "WaitIn_offered"]
     asyncio.run(script["main"]("t-1", "green"))
-    asyncio.run(worked("booked"))
-    assert listed(capsys) == ["0", "running,", "0", "parked."]
+    asyncio.run(work_until("booked"))
+    assert read_first_row(capsys) == ["0", "running,", "0", "parked."]
 
 
-def listed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The first words of the first line under the headings."""
+def read_first_row(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the first words of the first row under the headings."""
     with pytest.raises(SystemExit) as ended:
         main(["flows", "list", "trips"])
     assert not ended.value.code

@@ -1,4 +1,4 @@
-"""The audit: it only grows, it is in order, it is redacted, and who may append may still not read."""
+"""Audit: entries are append-only, ordered and redacted, and a component may append without reading."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ class Conversation(Entity, table=conversations):
     of = Key(conversation_id)
 
 
-def masked(text: str) -> str:
-    """Masks of one's own, as a plain function."""
+def mask(text: str) -> str:
+    """Mask a text with a custom redactor."""
     return re.sub(r"\S+@\S+", "***@***", text)
 
 
-def made(**settings: Any) -> Audit[ActionAudit]:
+def make_audit(**settings: Any) -> Audit[ActionAudit]:
     example = {"conversation_id": "c-1", "action": "route", "idempotency_key": "k"}
     return Audit(ActionAudit, "AU", rate=Rate("action"), example=example, **settings)
 
 
-AUDIT = made()
+AUDIT = make_audit()
 ROUTE: dict[str, Any] = {"conversation_id": "c-1", "action": "route", "idempotency_key": "k-1"}
 SYSTEM = System(
     "desk",
@@ -86,8 +86,8 @@ SYSTEM = System(
 )
 
 
-class Hand:
-    """A clock moved by hand."""
+class ManualClock:
+    """Clock that moves only when the test sets it."""
 
     def __init__(self, moment: datetime = NOON) -> None:
         self.moment = moment
@@ -96,7 +96,7 @@ class Hand:
         return self.moment.timestamp()
 
 
-async def opened(clock: Hand) -> Stores:
+async def open_audit_stores(clock: ManualClock) -> Stores:
     stores = open_memory_stores(SYSTEM, clock=clock)
     await create_tables(stores, SYSTEM.tables)
     return stores
@@ -104,8 +104,8 @@ async def opened(clock: Hand) -> Stores:
 
 @pytest.mark.proves("RP-27")
 @pytest.mark.proves("RP-28")
-def test_an_entry_is_stored_under_the_names_that_its_system_gives() -> None:
-    stores = open_memory_stores(clock=Hand())
+def test_stores_an_entry_under_the_attribute_names_of_its_system() -> None:
+    stores = open_memory_stores(clock=ManualClock())
     item = AUDIT.record(
         stores, {"team": "billing"}, result=AuditResult(ok=False, reason="429"), **ROUTE
     ).build_item()
@@ -123,9 +123,9 @@ def test_an_entry_is_stored_under_the_names_that_its_system_gives() -> None:
     }
 
 
-def test_an_entry_is_read_back_with_its_time_and_what_it_tells() -> None:
+def test_reads_an_entry_back_with_its_time_and_payload() -> None:
     async def story() -> None:
-        async with await opened(Hand()) as stores:
+        async with await open_audit_stores(ManualClock()) as stores:
             await stores.run(AUDIT.record(stores, {"team": "billing"}, id="a-1", **ROUTE))
             (found,) = await stores.run(AUDIT.history("c-1"))
             assert (found.at, found.entry_id, found.parsed_payload) == (NOON, "a-1", {"team": "billing"})
@@ -133,9 +133,9 @@ def test_an_entry_is_read_back_with_its_time_and_what_it_tells() -> None:
     asyncio.run(story())
 
 
-def test_an_entry_that_exists_is_never_written_over() -> None:
+def test_does_not_overwrite_an_existing_entry() -> None:
     async def story() -> None:
-        async with await opened(Hand()) as stores:
+        async with await open_audit_stores(ManualClock()) as stores:
             await stores.run(AUDIT.record(stores, {"n": 1}, at=NOON, id="a-1", **ROUTE))
             with pytest.raises(ConditionFailed):
                 await stores.run(AUDIT.record(stores, {"n": 2}, at=NOON, id="a-1", **ROUTE))
@@ -151,9 +151,9 @@ def test_no_pattern_updates_or_deletes() -> None:
     assert append.build_example().condition is not None
 
 
-def test_an_entry_stands_or_falls_with_the_change_it_tells_about() -> None:
+def test_commits_an_entry_only_together_with_its_change() -> None:
     async def story() -> None:
-        async with await opened(Hand()) as stores:
+        async with await open_audit_stores(ManualClock()) as stores:
             change = Conversation.create(Conversation(conversation_id="c-1", team="billing"))
             await stores.transact(change, AUDIT.record(stores, **ROUTE))
             with pytest.raises(TransactionCancelled):
@@ -164,8 +164,8 @@ def test_an_entry_stands_or_falls_with_the_change_it_tells_about() -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=30))
-def test_entries_sort_in_the_order_they_were_made_at_whatever_pace(steps: list[int]) -> None:
-    clock, audit = Hand(), made()
+def test_entries_sort_in_creation_order_at_any_pace(steps: list[int]) -> None:
+    clock, audit = ManualClock(), make_audit()
     stores = open_memory_stores(clock=clock)
     places = []
     for step in steps:
@@ -175,10 +175,10 @@ def test_entries_sort_in_the_order_they_were_made_at_whatever_pace(steps: list[i
     assert len({len(place) for place in places}) == 1
 
 
-def test_history_comes_in_pages_and_spans_include_both_ends() -> None:
+def test_history_is_paged_and_time_ranges_include_both_ends() -> None:
     async def story() -> None:
-        clock = Hand()
-        async with await opened(clock) as stores:
+        clock = ManualClock()
+        async with await open_audit_stores(clock) as stores:
             for number in range(5):
                 await stores.run(AUDIT.record(stores, {"n": number}, **ROUTE))
                 clock.moment += timedelta(minutes=1)
@@ -194,7 +194,7 @@ def test_history_comes_in_pages_and_spans_include_both_ends() -> None:
 
 def test_a_component_may_be_given_append_without_read() -> None:
     async def story() -> None:
-        async with await opened(Hand()) as stores:
+        async with await open_audit_stores(ManualClock()) as stores:
             worker, api = stores.for_component("worker"), stores.for_component("api")
             await worker.run(AUDIT.record(worker, **ROUTE))
             for read in (AUDIT.history("c-1"), AUDIT.between("c-1", NOON, NOON)):
@@ -207,7 +207,7 @@ def test_a_component_may_be_given_append_without_read() -> None:
     asyncio.run(story())
 
 
-def test_append_without_read_is_what_the_policy_of_the_component_grants() -> None:
+def test_policy_of_the_component_grants_append_without_read() -> None:
     def actions(component: str) -> set[str]:
         policy = json.loads(build_policy_files(SYSTEM)[f"desk-{component}.json"])
         several = {action for statement in policy["Statement"] for action in statement["Action"]}
@@ -229,80 +229,80 @@ payloads = st.dictionaries(
 
 
 @given(payloads)
-def test_every_text_of_a_payload_is_redacted_however_deep(payload: dict[str, Any]) -> None:
-    audit = made(max_payload_bytes=100_000, redact=masked)
-    entry = audit.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity
+def test_redacts_every_text_of_a_payload_at_any_depth(payload: dict[str, Any]) -> None:
+    audit = make_audit(max_payload_bytes=100_000, redact=mask)
+    entry = audit.record(open_memory_stores(clock=ManualClock()), payload, **ROUTE).entity
     assert "ada@example.com" not in entry.payload
     assert len(json.loads(entry.payload)) == len(payload)
 
 
-def test_a_value_is_masked_for_what_its_name_says() -> None:
+def test_masks_a_value_by_its_attribute_name() -> None:
     payload = {
         "order_number": "77231",
         "order_id": 77231,
         "inner": [{"phone": "5550132", "trackingNumber": "ABC99"}],
         "team": "billing",
     }
-    entry = AUDIT.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity
-    for told in ("77231", "5550132", "ABC99"):
-        assert told not in entry.payload
+    entry = AUDIT.record(open_memory_stores(clock=ManualClock()), payload, **ROUTE).entity
+    for secret in ("77231", "5550132", "ABC99"):
+        assert secret not in entry.payload
     assert entry.parsed_payload["team"] == "billing"
 
 
-def test_members_whose_names_are_masked_alike_are_all_kept() -> None:
+def test_keeps_all_members_whose_names_have_the_same_mask() -> None:
     payload = {"ada@example.com": 1, "bob@example.com": 2, "in": {"eve@example.com": 3, "dan@example.com": 4}}
-    entry = AUDIT.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity
+    entry = AUDIT.record(open_memory_stores(clock=ManualClock()), payload, **ROUTE).entity
     assert entry.parsed_payload == {"***@***": 1, "***@*** (2)": 2, "in": {"***@***": 3, "***@*** (2)": 4}}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", b"bytes"], ids=repr)
-def test_a_payload_that_is_no_json_is_refused(value: object) -> None:
+def test_rejects_a_payload_that_is_not_json(value: object) -> None:
     with pytest.raises(InvalidRequest, match="kept as JSON"):
-        AUDIT.record(open_memory_stores(clock=Hand()), {"value": value}, **ROUTE)
+        AUDIT.record(open_memory_stores(clock=ManualClock()), {"value": value}, **ROUTE)
 
 
 def test_an_example_needs_no_redactor() -> None:
     def missing(text: str) -> str:
         raise AssertionError("an example is redacted")
 
-    assert made(redact=missing).append.build_example().entity.parsed_payload == {"example": "a reason"}
+    assert make_audit(redact=missing).append.build_example().entity.parsed_payload == {"example": "a reason"}
 
 
-def test_a_redactor_of_ones_own_is_used_with_the_names() -> None:
-    audit = made(redact=Redactor("tokens"))
+def test_custom_redactor_receives_the_attribute_names() -> None:
+    audit = make_audit(redact=Redactor("tokens"))
     payload = {"phone": "5550132", "text": "ada@example.com"}
-    told = audit.record(open_memory_stores(clock=Hand()), payload, **ROUTE).entity.parsed_payload
-    assert told == Redactor("tokens").redact_value(payload) != Redactor().redact_value(payload)
+    recorded = audit.record(open_memory_stores(clock=ManualClock()), payload, **ROUTE).entity.parsed_payload
+    assert recorded == Redactor("tokens").redact_value(payload) != Redactor().redact_value(payload)
 
 
-def test_the_reason_of_a_result_is_redacted_too() -> None:
+def test_redacts_the_reason_of_a_result() -> None:
     result = AuditResult(ok=False, reason="no such customer ada@example.com")
-    entry = AUDIT.record(open_memory_stores(clock=Hand()), result=result, **ROUTE).entity
+    entry = AUDIT.record(open_memory_stores(clock=ManualClock()), result=result, **ROUTE).entity
     assert entry.result == AuditResult(ok=False, reason="no such customer ***@***")
 
 
-def test_a_large_payload_is_refused() -> None:
+def test_rejects_a_large_payload() -> None:
     with pytest.raises(InvalidRequest, match="2048 are allowed"):
-        AUDIT.record(open_memory_stores(clock=Hand()), {"text": "x" * 2048}, **ROUTE)
+        AUDIT.record(open_memory_stores(clock=ManualClock()), {"text": "x" * 2048}, **ROUTE)
 
 
-def test_an_attribute_that_the_entry_lacks_is_named() -> None:
+def test_error_names_the_attribute_that_the_entry_lacks() -> None:
     with pytest.raises(InvalidRequest, match="idempotency_key"):
-        AUDIT.record(open_memory_stores(clock=Hand()), conversation_id="c-1", action="route")
+        AUDIT.record(open_memory_stores(clock=ManualClock()), conversation_id="c-1", action="route")
 
 
-def test_the_correlation_id_is_kept_where_one_is_bound() -> None:
-    stores = open_memory_stores(clock=Hand())
+def test_stores_the_bound_correlation_id() -> None:
+    stores = open_memory_stores(clock=ManualClock())
     assert AUDIT.record(stores, **ROUTE).entity.correlation is None
     with bind_correlation_id("e-7"):
         assert AUDIT.record(stores, **ROUTE).entity.correlation == "e-7"
 
 
-def test_an_entry_ends_with_its_lifetime() -> None:
+def test_entry_expires_with_its_lifetime() -> None:
     async def story() -> None:
-        clock = Hand()
-        async with await opened(clock) as stores:
-            await stores.run(made(lifetime_s=3600).record(stores, **ROUTE))
+        clock = ManualClock()
+        async with await open_audit_stores(clock) as stores:
+            await stores.run(make_audit(lifetime_s=3600).record(stores, **ROUTE))
             assert len(await stores.run(AUDIT.history("c-1"))) == 1
             clock.moment += timedelta(seconds=3601)
             assert len(await stores.run(AUDIT.history("c-1"))) == 0
@@ -310,7 +310,7 @@ def test_an_entry_ends_with_its_lifetime() -> None:
     asyncio.run(story())
 
 
-def test_a_key_that_is_not_made_of_subject_and_place_is_refused() -> None:
+def test_rejects_a_key_not_made_of_subject_and_position() -> None:
     table = Table("Loose", "subject", "action", ttl="expiresAt")
 
     class Loose(AuditEntry, table=table):
@@ -323,7 +323,7 @@ def test_a_key_that_is_not_made_of_subject_and_place_is_refused() -> None:
         Audit(Loose, "LO", rate=Rate("action"), example={"subject": "s", "action": "a"})
 
 
-def test_a_table_without_the_lifetime_is_refused() -> None:
+def test_rejects_a_table_without_the_lifetime() -> None:
     table = Table("Endless", "subject", "place")
 
     class Endless(AuditEntry, table=table):

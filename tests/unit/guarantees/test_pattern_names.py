@@ -1,4 +1,4 @@
-"""The patterns that guarantees and flows bring have fixed names: documents, tools and programs know them by these."""
+"""Fixed names of the patterns of guarantees and flows: documents, tools and programs refer to them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from holdfast import Pattern, Rate
 from holdfast.guarantees import Lease
 from tests.unit.flows.errands import ERRANDS
-from tests.unit.guarantees.announcing import OUTBOX_OF_ORDERS
-from tests.unit.guarantees.held_records import queue
-from tests.unit.guarantees.sql_announcing import INBOX, OUTBOX
+from tests.unit.guarantees.delayed_actions.delayed_letters import queue
+from tests.unit.guarantees.messaging.order_outbox import OUTBOX_OF_ORDERS
+from tests.unit.guarantees.messaging.sql_shop import INBOX, OUTBOX
 
 LEASES = Lease("LE", rate=Rate("sweep"))
 
@@ -114,5 +114,5 @@ NAMES: list[tuple[Iterable[Pattern[..., Any]], dict[str, str]]] = [
 @pytest.mark.parametrize(
     ("patterns", "names"), NAMES, ids=["outbox", "sql outbox", "inbox", "hold queue", "lease", "flow"]
 )
-def test_the_patterns_have_their_names(patterns: Iterable[Pattern[..., Any]], names: dict[str, str]) -> None:
+def test_patterns_keep_their_names(patterns: Iterable[Pattern[..., Any]], names: dict[str, str]) -> None:
     assert {each.id: each.name for each in patterns} == names

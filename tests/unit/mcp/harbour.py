@@ -1,4 +1,4 @@
-"""A small system for the tests of the hosts: a harbour, its ships and the berths they lie at."""
+"""Small sample system for the tests of the hosts: a harbour, its ships and their berths."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ SYSTEM = System(
 
 
 def with_agent(agent: Component | None) -> System:
-    """The same harbour with another agent, or none."""
+    """Return the harbour with another agent, or with none."""
     others = [each for each in SYSTEM.components if each.name != "agent"]
     return System(
         "harbour",
@@ -193,7 +193,7 @@ def with_agent(agent: Component | None) -> System:
 
 
 async def moor(stores: Stores, berth: str, count: int, **attributes: Any) -> None:
-    """Ships S001, S002 … at a berth."""
+    """Add the ships S001, S002 … at a berth."""
     for number in range(1, count + 1):
         await stores.run(
             Ship.put(Ship(ship_id=f"S{number:03}", berth=berth, tons=Decimal(number), **attributes))

@@ -1,4 +1,4 @@
-"""What an agent may give a tool: one name for the cursor, times with their zone, and refusals in one sentence."""
+"""Arguments of tools: one name for the cursor, times with their zone, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mcp import Client
 from pydantic import AfterValidator
 
 from holdfast import Component, Pattern, Query, Stores, System, pattern
-from tests.unit.mcp.calling import answer, as_agent, refusal
 from tests.unit.mcp.harbour import ARRIVAL, SYSTEM, Ship, moor
+from tests.unit.mcp.mcp_client import call_tool, get_refusal, run_as_agent
 
 
 def _even(number: int) -> int:
@@ -56,40 +56,40 @@ def harbour_with(*patterns: Pattern[..., Any]) -> System:
     return replace(SYSTEM, patterns=patterns, components=[agent], tools=[seen_since])
 
 
-def offered(name: str, *patterns: Pattern[..., Any]) -> list[str]:
+def list_arguments(name: str, *patterns: Pattern[..., Any]) -> list[str]:
     async def story(client: Client, _: Stores) -> list[str]:
         [tool] = [each for each in (await client.list_tools()).tools if each.name == name]
         return sorted(tool.input_schema["properties"])
 
-    return as_agent(story, harbour_with(*patterns))
+    return run_as_agent(story, harbour_with(*patterns))
 
 
-def test_a_pattern_with_a_cursor_of_its_own_is_offered_under_one_name() -> None:
-    assert offered("pages_at", pages_at) == ["berth", "cursor", "limit"]
+def test_pattern_with_its_own_cursor_is_offered_under_one_name() -> None:
+    assert list_arguments("pages_at", pages_at) == ["berth", "cursor", "limit"]
 
 
-def test_the_cursor_leads_to_the_next_page_of_such_a_pattern() -> None:
+def test_cursor_of_such_a_pattern_returns_the_next_page() -> None:
     async def story(client: Client, stores: Stores) -> list[list[str]]:
         await moor(stores, "B1", 3)
-        first = await answer(client, "pages_at", berth="B1", limit=2)
-        second = await answer(client, "pages_at", berth="B1", limit=2, cursor=first["cursor"])
+        first = await call_tool(client, "pages_at", berth="B1", limit=2)
+        second = await call_tool(client, "pages_at", berth="B1", limit=2, cursor=first["cursor"])
         return [[item["shipId"] for item in page["items"]] for page in (first, second)]
 
-    assert as_agent(story, harbour_with(pages_at)) == [["S001", "S002"], ["S003"]]
+    assert run_as_agent(story, harbour_with(pages_at)) == [["S001", "S002"], ["S003"]]
 
 
-def test_another_optional_text_is_no_cursor() -> None:
-    assert offered("flagged_at", flagged_at) == ["berth", "cursor", "flag", "limit"]
+def test_other_optional_text_is_not_a_cursor() -> None:
+    assert list_arguments("flagged_at", flagged_at) == ["berth", "cursor", "flag", "limit"]
 
 
-def test_a_time_without_a_zone_is_refused_in_the_words_of_json() -> None:
+def test_rejects_a_time_without_a_zone_in_terms_of_json() -> None:
     async def story(client: Client, _: Stores) -> tuple[str, str]:
         return (
-            await refusal(client, "since", berth="B1", moment="2026-11-15T00:00:00"),
-            await refusal(client, "seen_since", moments=["2026-11-15T00:00:00"]),
+            await get_refusal(client, "since", berth="B1", moment="2026-11-15T00:00:00"),
+            await get_refusal(client, "seen_since", moments=["2026-11-15T00:00:00"]),
         )
 
-    of_pattern, of_function = as_agent(story, harbour_with(since))
+    of_pattern, of_function = run_as_agent(story, harbour_with(since))
 
     assert of_pattern.startswith(
         "moment: 2026-11-15T00:00:00 has no time zone: write it as 2026-11-15T00:00:00Z"
@@ -97,24 +97,26 @@ def test_a_time_without_a_zone_is_refused_in_the_words_of_json() -> None:
     assert of_function.startswith("moments: 2026-11-15T00:00:00 has no time zone")
 
 
-def test_a_time_with_a_zone_is_taken() -> None:
+def test_accepts_a_time_with_a_zone() -> None:
     async def story(client: Client, _: Stores) -> int:
-        return int((await answer(client, "since", berth="B1", moment="2026-11-15T04:00:00+04:00"))["count"])
+        return int(
+            (await call_tool(client, "since", berth="B1", moment="2026-11-15T04:00:00+04:00"))["count"]
+        )
 
-    assert as_agent(story, harbour_with(since)) == 0
+    assert run_as_agent(story, harbour_with(since)) == 0
 
 
-def test_a_refusal_ends_with_one_full_stop() -> None:
+def test_error_ends_with_one_full_stop() -> None:
     async def story(client: Client, _: Stores) -> str:
-        return await refusal(client, "even", number=3)
+        return await get_refusal(client, "even", number=3)
 
-    assert as_agent(story, harbour_with(even)).endswith("only even numbers are berthed.")
+    assert run_as_agent(story, harbour_with(even)).endswith("only even numbers are berthed.")
 
 
-def test_the_instructions_tell_the_shape_of_functions_apart() -> None:
+def test_instructions_describe_the_results_of_functions_separately() -> None:
     async def story(client: Client, _: Stores) -> str:
         return str(client.instructions)
 
-    told = as_agent(story, harbour_with(since))
+    message = run_as_agent(story, harbour_with(since))
 
-    assert "in its own shape, or under `result`" in told
+    assert "returns its own fields, or `result`" in message

@@ -1,4 +1,4 @@
-"""Queues and objects as tools: offered only as declared, told for what they are, answered as JSON."""
+"""Queues and objects as tools: offered only if declared, described by their store, returned as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ DAY = {"created_at": "2026-01-02T12:00:00Z"}
 AGENT = Component("agent", reads=(scan_of, scans_of_day), writes=(take_in, next_letters, file_scan))
 
 
-def called(agent: Component, *calls: tuple[str, dict[str, Any]]) -> tuple[dict[str, AgentTool], list[Any]]:
+def call_tools(
+    agent: Component, *calls: tuple[str, dict[str, Any]]
+) -> tuple[dict[str, AgentTool], list[Any]]:
     system = replace(SYSTEM, components=(agent,))
 
     async def run() -> tuple[dict[str, AgentTool], list[Any]]:
@@ -41,35 +43,35 @@ def called(agent: Component, *calls: tuple[str, dict[str, Any]]) -> tuple[dict[s
     return asyncio.run(run())
 
 
-def test_an_agent_without_such_patterns_has_no_such_tools() -> None:
-    tools, _ = called(Component("agent", reads=(scans_of_day,)))
+def test_agent_without_such_patterns_has_no_such_tools() -> None:
+    tools, _ = call_tools(Component("agent", reads=(scans_of_day,)))
 
     assert list(tools) == ["scans_of_day"]
 
 
-def test_receiving_is_no_read() -> None:
+def test_receiving_is_not_a_read() -> None:
     with pytest.raises(DeclarationError, match="as a read, but it writes"):
-        called(Component("agent", reads=(next_letters,)))
+        call_tools(Component("agent", reads=(next_letters,)))
 
 
 def test_a_tool_says_which_queue_or_bucket_it_is_about() -> None:
-    tools, _ = called(AGENT)
+    tools, _ = call_tools(AGENT)
 
     assert "SendMessage on letters of queues" in tools["take_in"].description
     assert "GetObject on letter-archive of objects" in tools["scan_of"].description
 
 
-def test_sending_destroys_nothing_and_cannot_simply_be_repeated() -> None:
-    tools, _ = called(AGENT)
+def test_sending_is_neither_destructive_nor_idempotent() -> None:
+    tools, _ = call_tools(AGENT)
 
     assert (tools["take_in"].effects.destructive, tools["take_in"].effects.idempotent) == (False, False)
     assert tools["file_scan"].effects.destructive is False
     assert tools["scan_of"].effects.read_only is True
 
 
-def test_objects_are_answered_as_json() -> None:
+def test_returns_objects_as_json() -> None:
     scan = DAY | {"letter_id": "l1"}
-    _, (put, got, listed) = called(
+    _, (put, got, listed) = call_tools(
         AGENT, ("file_scan", scan | {"body": "pdf"}), ("scan_of", scan), ("scans_of_day", DAY)
     )
 
@@ -79,9 +81,9 @@ def test_objects_are_answered_as_json() -> None:
     assert (listed["count"], listed["cursor"]) == (1, None)
 
 
-def test_messages_are_answered_as_json() -> None:
+def test_returns_messages_as_json() -> None:
     letter = {"id": "l1", "to": "ada"}
-    _, (sent, received) = called(AGENT, ("take_in", {"letter": letter}), ("next_letters", {"count": 1}))
+    _, (sent, received) = call_tools(AGENT, ("take_in", {"letter": letter}), ("next_letters", {"count": 1}))
 
     assert sent["count"] == 1
     assert json.loads(received["items"][0]["body"])["id"] == "l1"

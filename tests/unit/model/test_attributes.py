@@ -1,4 +1,4 @@
-"""Values of every Python type that an attribute can have: as they are stored, and read back."""
+"""Values of every Python type that an attribute can have: their stored form, and reading them back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast import (
     format_timestamp,
 )
 from holdfast.core.errors import InvalidRequest
-from tests.unit.model.blocking import in_memory
+from tests.unit.model.blocking_stores import open_blocking_stores
 
 
 class Colour(StrEnum):
@@ -144,12 +144,12 @@ KEPT: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize(
     ("name", "value", "stored"), KEPT, ids=[f"{name}-{place}" for place, (name, *_) in enumerate(KEPT)]
 )
-def test_a_value_is_stored_in_its_one_form_and_read_back(name: str, value: Any, stored: Any) -> None:
-    with in_memory(things) as stores:
+def test_value_has_one_stored_form_and_reads_back(name: str, value: Any, stored: Any) -> None:
+    with open_blocking_stores(things) as stores:
         thing = Thing.model_validate({"id": "1", name: value})
         stores.run(Thing.put(thing))
 
-        assert stores.item(things, id="1") == {"id": "1", name: stored}
+        assert stores.get_item(things, id="1") == {"id": "1", name: stored}
         assert stores.run(Thing.of("1").get()) == thing
 
 
@@ -157,32 +157,32 @@ def test_a_value_is_stored_in_its_one_form_and_read_back(name: str, value: Any, 
     ("name", "value", "stored"), KEPT, ids=[f"{name}-{place}" for place, (name, *_) in enumerate(KEPT)]
 )
 def test_an_update_stores_a_value_in_the_same_form(name: str, value: Any, stored: Any) -> None:
-    with in_memory(things) as stores:
+    with open_blocking_stores(things) as stores:
         stores.run(Thing.put(Thing(id="1")))
 
         changed = stores.run(Thing.of("1").update().set(getattr(Thing, name), value))
 
-        assert stores.item(things, id="1") == {"id": "1", name: stored}
+        assert stores.get_item(things, id="1") == {"id": "1", name: stored}
         assert getattr(changed, name) == value
 
 
-def test_what_is_none_or_an_empty_set_is_not_written_at_all() -> None:
+def test_none_and_empty_sets_are_not_written() -> None:
     assert Thing(id="1").to_item() == {"id": "1"}
     assert Thing.from_item({"id": "1"}) == Thing(id="1")
 
 
-def test_a_set_that_is_set_to_empty_is_removed() -> None:
-    with in_memory(things) as stores:
+def test_setting_an_empty_set_removes_the_attribute() -> None:
+    with open_blocking_stores(things) as stores:
         stores.run(Thing.put(Thing(id="1", tags=frozenset({"a"}))))
 
         changed = stores.run(Thing.of("1").update().set(Thing.tags, frozenset()))
 
         assert changed.tags == frozenset()
-        assert stores.item(things, id="1") == {"id": "1"}
+        assert stores.get_item(things, id="1") == {"id": "1"}
 
 
-def test_the_last_element_taken_out_of_a_set_leaves_an_empty_set() -> None:
-    with in_memory(things) as stores:
+def test_removing_the_last_element_leaves_an_empty_set() -> None:
+    with open_blocking_stores(things) as stores:
         stores.run(Thing.put(Thing(id="1", tags=frozenset({"a"}))))
 
         assert stores.run(Thing.of("1").update().remove_from_set(Thing.tags, "a")).tags == frozenset()
@@ -192,7 +192,7 @@ bare = Table("Bare", partition="id")
 
 
 class Bare(Entity, table=bare):
-    """Attributes that are absent when they hold nothing, without a default."""
+    """Attributes that are absent when empty, without a default."""
 
     id: Attr[str] = attr()
     tags: Attr[frozenset[str]] = attr()
@@ -201,7 +201,7 @@ class Bare(Entity, table=bare):
     of = Key(id)
 
 
-def test_what_is_kept_as_absence_reads_back_though_it_has_no_default() -> None:
+def test_absent_values_read_back_without_a_default() -> None:
     nothing = Bare(id="1", tags=frozenset(), note=None)
 
     assert Bare.from_item(nothing.to_item()) == nothing
@@ -214,8 +214,8 @@ def test_an_empty_set_is_left_out_of_a_document_and_none_is_not() -> None:
     assert Thing.from_item(thing.to_item()) == thing
 
 
-def test_an_empty_set_set_inside_a_document_takes_the_member_away() -> None:
-    with in_memory(things) as stores:
+def test_setting_an_empty_set_in_a_document_removes_the_member() -> None:
+    with open_blocking_stores(things) as stores:
         stores.run(Thing.put(Thing(id="1", tagged=Tagged(tags=frozenset({"a"})))))
         change = Thing.of("1").update().set(Thing.tagged.at(lambda each: each.tags), frozenset())
 
@@ -230,11 +230,11 @@ REFUSED: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "told"), REFUSED, ids=lambda value: str(value)[:30])
-def test_what_cannot_be_kept_is_refused_with_its_attribute(name: str, value: Any, told: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"Invalid {name} .*: .*{told}"):
+@pytest.mark.parametrize(("name", "value", "message"), REFUSED, ids=lambda value: str(value)[:30])
+def test_invalid_value_is_refused_with_its_attribute(name: str, value: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"Invalid {name} .*: .*{message}"):
         Thing.model_validate({"id": "1", name: value}).to_item()
-    with pytest.raises(InvalidRequest, match=f"Invalid {name} .*{told}"):
+    with pytest.raises(InvalidRequest, match=f"Invalid {name} .*{message}"):
         Thing.of("1").update().set(getattr(Thing, name), value)
 
 
@@ -249,7 +249,7 @@ def test_a_value_that_the_attribute_does_not_allow_is_refused_in_an_update() -> 
         Thing.of("1").update().set(Thing.small, 9)
 
 
-def test_elements_are_encoded_as_they_are_inside_the_whole() -> None:
+def test_elements_are_encoded_as_in_the_whole_value() -> None:
     class Log(Entity, table=Table("Log", partition="id")):
         id: Attr[str] = attr()
         times: Attr[list[TimestampSeconds]] = attr(default_factory=list)
@@ -259,7 +259,7 @@ def test_elements_are_encoded_as_they_are_inside_the_whole() -> None:
         of = Key(id)
 
     log = Log(id="1", times=[NOON], days=frozenset({NOON}), inner=Inner(at=NOON))
-    with in_memory(*[Log.of("1").get().table]) as stores:
+    with open_blocking_stores(*[Log.of("1").get().table]) as stores:
         stores.run(Log.put(Log(id="1", inner=Inner(at=NOON + timedelta(days=1)))))
         stores.run(
             Log.of("1")
@@ -270,7 +270,7 @@ def test_elements_are_encoded_as_they_are_inside_the_whole() -> None:
         )
 
         assert stores.run(Log.of("1").get()) == log
-        assert stores.item(Log.of("1").get().table, id="1") == log.to_item()
+        assert stores.get_item(Log.of("1").get().table, id="1") == log.to_item()
         found = (
             Log.of("1")
             .query()
@@ -295,13 +295,13 @@ def test_times_are_texts_of_one_width_that_sort_as_they_follow_each_other(
     try:
         first, second = one.astimezone(UTC), two.astimezone(UTC)
     except OverflowError:
-        return  # at the ends of the calendar a zone leads out of it
+        return  # at the ends of the calendar a time zone leads out of it
     assert len(format_timestamp(one)) == len("2026-02-04T01:00:00.000000Z")
     assert (format_timestamp(one) < format_timestamp(two)) == (first < second)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100))
-def test_a_float_is_read_back_as_it_was(value: float) -> None:
+def test_float_reads_back_exactly(value: float) -> None:
     if value != 0 and abs(value) < 1e-100:
         return  # below what DynamoDB can hold
     assert Thing.from_item(Thing(id="1", floating=value).to_item()).floating == value

@@ -1,4 +1,4 @@
-"""Conditions in typed Python mean what they say on a store, and have no truth value."""
+"""Conditions in typed Python select matching items on a store, and have no truth value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from holdfast import Attr, Condition, Document, Entity, Key, Table, attr
 from holdfast.core.errors import DeclarationError, InvalidRequest
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 
 class Size(StrEnum):
@@ -55,8 +55,8 @@ BOXES = [
 
 
 @pytest.fixture(scope="module")
-def stores() -> Iterator[Blocking]:
-    with in_memory(boxes) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(boxes) as opened:
         for box in BOXES:
             opened.run(Box.put(box))
         yield opened
@@ -91,11 +91,13 @@ HOLDS: list[tuple[Condition[Box], set[int]]] = [
 
 
 @pytest.mark.parametrize(("condition", "found"), HOLDS, ids=range(len(HOLDS)))
-def test_a_condition_finds_what_it_says(stores: Blocking, condition: Condition[Box], found: set[int]) -> None:
+def test_condition_finds_matching_items(
+    stores: BlockingStores, condition: Condition[Box], found: set[int]
+) -> None:
     assert {box.n for box in stores.run(Box.of("s").query().where(condition))} == found
 
 
-def test_several_conditions_and_several_wheres_must_all_hold(stores: Blocking) -> None:
+def test_several_conditions_and_several_wheres_must_all_hold(stores: BlockingStores) -> None:
     query = Box.of("s").query().where(Box.size == Size.large, Box.label.exists())
     again = Box.of("s").query().where(Box.size == Size.large).where(Box.label.exists())
 
@@ -118,14 +120,14 @@ def test_a_condition_has_no_truth_value(use: Callable[[Any, Any], object]) -> No
         use(Box.size == Size.small, Box.label.exists())
 
 
-def test_what_is_no_condition_is_refused() -> None:
+def test_rejects_what_is_not_a_condition() -> None:
     for wrong in (True, Box.size, "size = small"):
         anything: Any = wrong
         with pytest.raises(TypeError, match="Invalid condition"):
             Box.of("s").query().where(anything)
 
 
-def test_a_comparison_with_no_value_at_all_is_refused() -> None:
+def test_rejects_a_comparison_without_values() -> None:
     with pytest.raises(InvalidRequest, match=r"Invalid condition on Box\.size: expected at least one value"):
         Box.size.in_([])
 
@@ -151,5 +153,5 @@ def test_a_member_that_a_document_does_not_have_is_refused() -> None:
         Box.owner.at(lambda owner: owner.nmae)  # type: ignore[attr-defined]
 
 
-def test_an_attribute_says_what_it_is() -> None:
+def test_attribute_has_a_readable_repr() -> None:
     assert repr(Box.owner.at(lambda owner: owner.phones[0])) == "Box.owner.phones[0]"

@@ -1,4 +1,4 @@
-"""Cursors lead through a question, and are refused by every other one."""
+"""Cursors continue one query, and are refused by every other one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.model.system import System, load_systems
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.reports.examples import list_examples
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 seats = Table("Seats", partition="flight", sort="row", sort_type="N")
 by_price = seats.global_index("by-price", "cabin", "price", sort_type="N")
@@ -43,8 +43,8 @@ class Seat(Entity, table=seats):
 
 
 @pytest.fixture
-def stores() -> Iterator[Blocking]:
-    with in_memory(seats) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(seats) as opened:
         for number in range(7):
             opened.run(
                 Seat.put(
@@ -70,7 +70,7 @@ QUERIES: list[Query[Seat]] = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_pages_joined_are_the_whole(stores: Blocking, query: Query[Seat]) -> None:
+def test_pages_together_are_the_whole(stores: BlockingStores, query: Query[Seat]) -> None:
     whole = stores.run(query)
     found, cursor, pages = list[Seat](), None, 0
     while True:
@@ -83,24 +83,24 @@ def test_pages_joined_are_the_whole(stores: Blocking, query: Query[Seat]) -> Non
     assert pages >= len(found) / 2
 
 
-@pytest.mark.parametrize("asked", range(len(QUERIES)))
-def test_the_cursor_of_one_question_is_refused_by_every_other(stores: Blocking, asked: int) -> None:
-    cursor = stores.run(QUERIES[asked].page(2)).cursor
+@pytest.mark.parametrize("chosen", range(len(QUERIES)))
+def test_cursor_of_one_query_is_refused_by_every_other(stores: BlockingStores, chosen: int) -> None:
+    cursor = stores.run(QUERIES[chosen].page(2)).cursor
     assert cursor is not None
     for other, query in enumerate(QUERIES):
-        if other != asked:
+        if other != chosen:
             with pytest.raises(InvalidRequest, match="does not belong to this query"):
                 stores.run(query.page(2, cursor))
 
 
-def test_the_cursor_of_a_partition_is_refused_by_its_neighbour_and_by_a_scan(stores: Blocking) -> None:
+def test_the_cursor_of_a_partition_is_refused_by_its_neighbour_and_by_a_scan(stores: BlockingStores) -> None:
     cursor = stores.run(Seat.of("EY11").query().page(1)).cursor
     for query in (Seat.of("EY12").query(), Seat.scan(reason="a test")):
         with pytest.raises(InvalidRequest, match="does not belong to this query"):
             stores.run(query.after(cursor))
 
 
-def test_a_cursor_goes_on_with_another_page_size(stores: Blocking) -> None:
+def test_cursor_works_with_another_page_size(stores: BlockingStores) -> None:
     query = Seat.of("EY11").query().where(Seat.price < Decimal(2))
     first = stores.run(query.page(2))
     rest = stores.run(query.page(100, first.cursor))
@@ -108,7 +108,7 @@ def test_a_cursor_goes_on_with_another_page_size(stores: Blocking) -> None:
     assert [seat.row for seat in rest] == [Decimal(n) / 4 for n in range(2, 7) if n % 3 < 2]
 
 
-def test_a_cursor_is_refused_by_the_same_query_with_another_filter(stores: Blocking) -> None:
+def test_a_cursor_is_refused_by_the_same_query_with_another_filter(stores: BlockingStores) -> None:
     query = Seat.of("EY11").query().where(Seat.price < Decimal(2))
     first = stores.run(query.page(2))
     for other in (Seat.of("EY11").query(), query.where(Seat.cabin == "Y")):
@@ -117,7 +117,7 @@ def test_a_cursor_is_refused_by_the_same_query_with_another_filter(stores: Block
 
 
 def test_a_cursor_is_the_same_in_every_process_though_sets_have_no_order() -> None:
-    """The order of a set of texts follows hashes, which every process salts anew."""
+    """The order of a set of texts follows hashes, which every process salts differently."""
     made = (
         "from holdfast.model.entities.cursors import encode_cursor\n"
         "from holdfast.operations.expressions.nodes import Literal\n"
@@ -136,7 +136,7 @@ def test_a_cursor_is_the_same_in_every_process_though_sets_have_no_order() -> No
     assert len(cursors) == 1
 
 
-def test_a_cursor_that_was_altered_in_any_character_is_refused(stores: Blocking) -> None:
+def test_a_cursor_that_was_altered_in_any_character_is_refused(stores: BlockingStores) -> None:
     query = Seat.of("EY11").query().page(2)
     cursor = stores.run(query).cursor
     assert cursor is not None
@@ -161,7 +161,7 @@ FOREIGN: list[Any] = [
 
 
 @pytest.mark.parametrize("cursor", FOREIGN, ids=lambda cursor: str(cursor)[:12])
-def test_what_is_no_cursor_is_refused(cursor: Any) -> None:
+def test_rejects_an_invalid_cursor(cursor: Any) -> None:
     with pytest.raises(InvalidRequest, match="does not belong to this query"):
         decode_cursor(cursor, ("T",))
 
@@ -215,7 +215,7 @@ EVERY_CONDITION = nodes.And(
     )
 )
 BETWEEN = (KeyTest("PK", "=", ("A#1",)), KeyTest("SK", "between", ("E#1", "E#2")))
-# As they were when clients got them. One that changes is refused wherever it is still held.
+# As clients received them. A changed cursor would be refused for every client that still holds it.
 HELD: list[tuple[tuple[object, ...], str]] = [
     (("Seats", "by-price", None, (KeyTest("cabin", "=", ("Y",)),), True), "2MzPFV0UgaJpZJKhU6Ex"),
     (("Seats", None, EVERY_CONDITION, BETWEEN, False), "ZZoJjqBpgaJpZJKhU6Ex"),
@@ -225,12 +225,12 @@ HELD: list[tuple[tuple[object, ...], str]] = [
 
 
 @pytest.mark.parametrize(("question", "cursor"), HELD, ids=["index", "filter", "scan", "segment"])
-def test_a_cursor_that_a_client_holds_is_still_taken(question: tuple[object, ...], cursor: str) -> None:
+def test_accepts_cursors_that_clients_hold(question: tuple[object, ...], cursor: str) -> None:
     assert encode_cursor({"id": "1"}, question) == cursor
     assert decode_cursor(cursor, question) == {"id": "1"}
 
 
-def test_the_labels_are_those_of_the_cursors_that_clients_hold() -> None:
+def test_labels_match_the_cursors_that_clients_hold() -> None:
     assert sorted(LABELS.values()) == [
         "And",
         "AttributeExists",
@@ -257,7 +257,7 @@ def test_every_part_of_a_condition_has_a_label() -> None:
 @pytest.mark.parametrize(
     "part", [nodes.RemoveAction(nodes.Path("a")), object(), 1.5], ids=["node", "object", "float"]
 )
-def test_a_part_without_a_label_is_a_defect(part: object) -> None:
+def test_part_without_a_label_is_an_internal_error(part: object) -> None:
     with pytest.raises(InternalError, match="add a label for its class"):
         encode_cursor({"id": "1"}, ("T", None, part))
 

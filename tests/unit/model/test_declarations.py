@@ -1,4 +1,4 @@
-"""Declarations that cannot be meant are refused when they are written, with what to do instead."""
+"""Invalid declarations are refused at definition, with a correction."""
 
 from __future__ import annotations
 
@@ -419,10 +419,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("declare", "told"), REFUSED, ids=[declare.__name__[1:] for declare, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("declare", "message"), REFUSED, ids=[declare.__name__[1:] for declare, _ in REFUSED]
+)
 @pytest.mark.filterwarnings("ignore:Field name .* shadows an attribute")
-def test_a_declaration_that_cannot_be_meant_is_refused(declare: Callable[[], object], told: str) -> None:
-    with pytest.raises(DeclarationError, match=told):
+def test_rejects_an_invalid_declaration(declare: Callable[[], object], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
         declare()
 
 
@@ -435,11 +437,11 @@ def test_a_number_in_a_template_is_refused() -> None:
             of = Key("A#" + id + number, "B")
 
 
-# --- what is declared once and used by several --------------------------------------------------------------
+# --- inherited declarations ---------------------------------------------------------------------------------
 
 
-class Kept(Entity):
-    """What every item has, and no table of its own."""
+class TimestampedEntity(Entity):
+    """The common attributes of every item, without a table."""
 
     id: Attr[str] = attr()
     made: Attr[datetime] = attr("createdAt")
@@ -448,11 +450,11 @@ class Kept(Entity):
     of = Key("ITEM#" + id)
 
 
-class Invoice(Kept, table=Table("Invoices", partition="PK")):
+class Invoice(TimestampedEntity, table=Table("Invoices", partition="PK")):
     amount_due: Attr[Decimal] = attr()
 
 
-class Receipt(Kept, table=Table("Receipts", partition="pk", naming=keep_names)):
+class Receipt(TimestampedEntity, table=Table("Receipts", partition="pk", naming=keep_names)):
     amount_paid: Attr[Decimal] = attr()
     items: Attr[list[str]] = attr(default_factory=list)
 
@@ -469,7 +471,7 @@ def test_attributes_and_keys_are_inherited_and_named_by_each_table() -> None:
     assert Receipt.from_item(RECEIPT.to_item()) == RECEIPT
 
 
-def test_an_inherited_attribute_belongs_to_the_entity_it_is_asked_of() -> None:
+def test_inherited_attribute_belongs_to_the_accessed_entity() -> None:
     assert repr(Invoice.version) == "Invoice.version"
     assert repr(Receipt.version) == "Receipt.version"
     assert {Invoice.of("1").get().table.name, Receipt.of("1").get().table.name} == {"Invoices", "Receipts"}
@@ -497,7 +499,7 @@ def test_an_entity_survives_copying_and_pickling(way: Callable[[Invoice], Invoic
     assert way(INVOICE).to_item() == INVOICE.to_item()
 
 
-def test_the_end_of_a_life_may_be_an_attribute_of_whole_seconds() -> None:
+def test_expiry_may_be_an_attribute_in_seconds() -> None:
     class Token(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         ends: Attr[EpochSeconds | None] = attr(default=None)
@@ -512,7 +514,7 @@ def test_the_end_of_a_life_may_be_an_attribute_of_whole_seconds() -> None:
     assert Session(id="1", ends=7).to_item()["ends"] == 7
 
 
-def test_a_life_that_ends_after_the_last_year_is_refused() -> None:
+def test_rejects_an_expiry_after_the_last_year() -> None:
     class Thing(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         made: Attr[datetime] = attr()
@@ -523,7 +525,7 @@ def test_a_life_that_ends_after_the_last_year_is_refused() -> None:
         Thing(id="1", made=datetime(9999, 12, 1, tzinfo=UTC)).to_item()
 
 
-def test_an_attribute_that_is_not_there_is_told_with_the_nearest() -> None:
+def test_unknown_attribute_error_suggests_the_nearest() -> None:
     wrong: Any = Invoice
     with pytest.raises(
         AttributeError, match="Invoice has no attribute 'verson': did you mean Invoice.version?"

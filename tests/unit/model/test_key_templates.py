@@ -1,4 +1,4 @@
-"""Key templates: no two items share a key, fixed-width values keep their order, ranges find what they say."""
+"""Key templates: keys are unique, fixed-width values keep their order, and ranges are exact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast import Attr, Entity, IndexKey, Key, Query, Table, attr, format_timestamp
 from holdfast.core.errors import InvalidRequest
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 logs = Table("Logs", partition="PK", sort="SK")
 by_place = logs.global_index("by-place", "GSI1PK", "GSI1SK")
@@ -29,9 +29,9 @@ class Entry(Entity, table=logs):
     by_part = IndexKey(by_place, part + "#" + group, name + "#" + owner)
 
 
-# The same table once more: beside Entry, the declaration itself would be refused.
+# The same table declared again: in Entry's own table the declaration would be refused.
 class Neighbour(Entity, table=Table("Logs", partition="PK", sort="SK")):
-    """Others in the same partition, under sort keys that are close by."""
+    """Other items in the same partition, under nearby sort keys."""
 
     owner: Attr[str] = attr()
     group: Attr[str] = attr()
@@ -75,8 +75,8 @@ def test_another_separator_is_escaped_where_the_table_has_one() -> None:
 
 
 @pytest.fixture(scope="module")
-def stores() -> Iterator[Blocking]:
-    with in_memory(logs, journal, counters) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(logs, journal, counters) as opened:
         yield opened
 
 
@@ -84,10 +84,8 @@ _OWNERS = (f"o-{number}" for number in itertools.count())
 
 
 @given(st.sets(texts, max_size=6), texts)
-def test_a_query_finds_its_own_and_none_of_its_neighbours(
-    stores: Blocking, names: set[str], wanted: str
-) -> None:
-    owner = _filled(stores, names)
+def test_query_finds_only_its_own_items(stores: BlockingStores, names: set[str], wanted: str) -> None:
+    owner = _fill(stores, names)
     partition = Entry.of(owner, "g")
 
     assert _names(stores, partition.query()) == names
@@ -100,9 +98,9 @@ digits = st.text(alphabet="0123456789", min_size=3, max_size=3)
 
 @given(st.sets(digits, max_size=8), digits, digits)
 def test_a_range_of_fixed_width_values_is_exact(
-    stores: Blocking, names: set[str], one: str, two: str
+    stores: BlockingStores, names: set[str], one: str, two: str
 ) -> None:
-    owner = _filled(stores, names)
+    owner = _fill(stores, names)
     partition, (low, high) = Entry.of(owner, "g"), sorted((one, two))
 
     assert _names(stores, partition.between(low, high)) == {n for n in names if low <= n <= high}
@@ -135,8 +133,8 @@ moments = st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 
 
 
 @given(st.sets(moments, max_size=6), moments, moments)
-def test_a_range_of_times_is_exact_in_a_template_and_as_it_is(
-    stores: Blocking, times: set[datetime], one: datetime, two: datetime
+def test_time_range_is_exact_with_and_without_a_template(
+    stores: BlockingStores, times: set[datetime], one: datetime, two: datetime
 ) -> None:
     book, (low, high) = next(_OWNERS), sorted((one, two))
     for created in times | {low, high}:
@@ -145,15 +143,15 @@ def test_a_range_of_times_is_exact_in_a_template_and_as_it_is(
 
     for partition in (Note.of(book), Note.by_book(book)):
         assert [n.created for n in stores.all(partition.query())] == sorted(held)
-        assert _created(stores, partition.between(low, high)) == {t for t in held if low <= t <= high}
-        assert _created(stores, partition.since(low)) == {t for t in held if t >= low}
-        assert _created(stores, partition.until(high)) == {t for t in held if t <= high}
-        assert _created(stores, partition.before(high)) == {t for t in held if t < high}
-        assert _created(stores, partition.at(low)) == {low}
+        assert _creation_times(stores, partition.between(low, high)) == {t for t in held if low <= t <= high}
+        assert _creation_times(stores, partition.since(low)) == {t for t in held if t >= low}
+        assert _creation_times(stores, partition.until(high)) == {t for t in held if t <= high}
+        assert _creation_times(stores, partition.before(high)) == {t for t in held if t < high}
+        assert _creation_times(stores, partition.at(low)) == {low}
 
 
 @given(st.sets(st.integers(0, 999_999), min_size=1, max_size=6), st.integers(0, 999_999))
-def test_padded_numbers_sort_as_numbers(stores: Blocking, numbers: set[int], low: int) -> None:
+def test_padded_numbers_sort_as_numbers(stores: BlockingStores, numbers: set[int], low: int) -> None:
     moment = datetime(3000, 1, 1, tzinfo=UTC) + timedelta(days=next(_DAYS))
     for number in numbers:
         stores.run(Note.put(Note(book="b", created=moment, id=str(number), number=number)))
@@ -176,19 +174,21 @@ class Counter(Entity, table=counters):
 
 
 @given(st.sets(st.integers(-1000, 1000), max_size=6), st.integers(-1000, 1000), st.integers(-1000, 1000))
-def test_a_range_of_plain_numbers_is_exact(stores: Blocking, numbers: set[int], one: int, two: int) -> None:
+def test_a_range_of_plain_numbers_is_exact(
+    stores: BlockingStores, numbers: set[int], one: int, two: int
+) -> None:
     owner, (low, high) = next(_OWNERS), sorted((one, two))
     for number in numbers:
         stores.run(Counter.put(Counter(id=owner, count=number)))
     partition = Counter.of(owner)
 
-    def found(query: Query[Counter]) -> set[int]:
+    def find_counts(query: Query[Counter]) -> set[int]:
         return {counter.count for counter in stores.all(query)}
 
     assert [counter.count for counter in stores.all(partition.query().descending())] == sorted(numbers)[::-1]
-    assert found(partition.between(low, high)) == {n for n in numbers if low <= n <= high}
-    assert found(partition.since(low)) == {n for n in numbers if n >= low}
-    assert found(partition.before(high)) == {n for n in numbers if n < high}
+    assert find_counts(partition.between(low, high)) == {n for n in numbers if low <= n <= high}
+    assert find_counts(partition.since(low)) == {n for n in numbers if n >= low}
+    assert find_counts(partition.before(high)) == {n for n in numbers if n < high}
 
 
 @pytest.mark.parametrize("number", [-1, 1_000_000])
@@ -226,11 +226,11 @@ def test_a_range_of_numbers_that_sort_as_texts_is_refused(build: Callable[[], ob
         build()
 
 
-def test_a_number_that_sorts_as_text_can_be_asked_for_itself() -> None:
+def test_number_that_sorts_as_text_can_be_matched_exactly() -> None:
     assert Unpadded.of("u").at(9).key_condition[1].values == ("N#9",)
 
 
-def test_a_bound_beside_a_constant_is_refused_where_a_query_has_no_room_for_it() -> None:
+def test_rejects_a_bound_that_cannot_combine_with_a_constant() -> None:
     with pytest.raises(InvalidRequest, match="Use until"):
         Entry.of("o", "g").before("x")
 
@@ -255,7 +255,7 @@ def test_a_key_value_of_another_type_is_refused() -> None:
         Note.of("b").get(wrong, "x")
 
 
-def test_a_time_stands_in_a_key_as_it_is_stored() -> None:
+def test_time_in_a_key_has_its_stored_form() -> None:
     moment = datetime(2026, 2, 4, 1, tzinfo=UTC)
     item = Note(book="b", created=moment, id="x").to_item()
 
@@ -267,7 +267,7 @@ def _entry(owner: str, group: str, name: str, part: str) -> Entry:
     return Entry(owner=owner, group=group, name=name, part=part)
 
 
-def _filled(stores: Blocking, names: set[str]) -> str:
+def _fill(stores: BlockingStores, names: set[str]) -> str:
     owner = next(_OWNERS)
     for name in names:
         stores.run(Entry.put(_entry(owner, "g", name, "p")))
@@ -277,9 +277,9 @@ def _filled(stores: Blocking, names: set[str]) -> str:
     return owner
 
 
-def _names(stores: Blocking, query: Query[Entry]) -> set[str]:
+def _names(stores: BlockingStores, query: Query[Entry]) -> set[str]:
     return {entry.name for entry in stores.all(query)}
 
 
-def _created(stores: Blocking, query: Query[Note]) -> set[datetime]:
+def _creation_times(stores: BlockingStores, query: Query[Note]) -> set[datetime]:
     return {note.created for note in stores.all(query)}

@@ -1,4 +1,4 @@
-"""Patterns as they are called, systems as they are declared, components as they are held to what they declare."""
+"""Calls of access patterns, declarations of systems, and components limited to their declared patterns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from holdfast import (
 from holdfast.config.settings import Settings
 from holdfast.core.errors import ComponentRefused, DeclarationError, InvalidRequest, NotFound
 from holdfast.operations.expressions.key_conditions import KeyTest
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 
 class Cabin(StrEnum):
@@ -73,7 +73,7 @@ NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
 
 @pattern("S1", "One seat", rate=RATE, example=("EY11", "7A"))
 def seat(flight: str, seat: str) -> Get[Seat]:
-    """Reads one seat."""
+    """Read one seat."""
     return Seat.of(flight).get(seat)
 
 
@@ -129,36 +129,37 @@ def test_an_operation_carries_the_id_of_its_pattern() -> None:
         assert each.build_example().pattern == each.id
 
 
-def test_a_pattern_knows_what_it_is() -> None:
+def test_pattern_describes_itself() -> None:
     assert (seat.id, seat.name, seat.purpose, str(take.rate)) == (
         "S1",
         "seat",
         "One seat",
         "0.5 × per request",
     )
-    assert seat.__doc__ == "Reads one seat."
+    assert seat.__doc__ == "Read one seat."
     assert repr(seat) == "Pattern('S1', seat)"
 
 
-def test_an_example_is_arguments_in_order_by_name_or_made_when_needed() -> None:
+def test_example_may_be_positional_named_or_lazy() -> None:
     assert seat.build_example() == seat("EY11", "7A")
     assert seats_in.build_example() == seats_in("EY11", Cabin.business)
     assert take.build_example() == take("EY11", "7A", "Ada", NOON)
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (
             lambda wrong: wrong(),
-            r"Invalid call of pattern S1: missing a required argument: 'flight'. Expected seat\(flight: .*, seat: ",
+            r"Invalid call of pattern S1: missing a required argument: 'flight'. Expected seat\(flight: .*, "
+            r"seat: ",
         ),
         (lambda wrong: wrong("EY11", "7A", "x"), "too many positional arguments"),
         (lambda wrong: wrong("EY11", seta="7A"), "missing a required argument: 'seat'"),
     ],
 )
-def test_a_pattern_called_wrongly_says_how_it_is_called(call: Any, told: str) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+def test_invalid_call_of_a_pattern_shows_its_signature(call: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         call(seat)
 
 
@@ -179,7 +180,7 @@ def test_a_pattern_that_returns_no_operation_is_refused() -> None:
         wrong(lambda: 7)()
 
 
-def test_an_update_that_no_store_could_run_is_refused_when_its_pattern_is_called() -> None:
+def test_pattern_call_rejects_an_invalid_update() -> None:
     @pattern("X", "Renames a seat", rate=RATE)
     def rename(flight: str, old: str, new: str) -> Update[Seat]:
         return Seat.of(flight).update(old).set(Seat.seat, new)
@@ -199,7 +200,7 @@ def test_plain_arguments_are_converted_by_the_declared_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({}, "flight: Field required"),
         ({"flight": "EY11", "cabin": "Z"}, "cabin: Input should be 'Y' or 'J'"),
@@ -208,8 +209,8 @@ def test_plain_arguments_are_converted_by_the_declared_types() -> None:
         ({"flight": "EY11", "limit": 0}, "Invalid page size 0"),
     ],
 )
-def test_plain_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+def test_plain_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         seats_in.call_with_json(arguments)
 
 
@@ -234,7 +235,7 @@ def test_the_patterns_of_a_module_are_found_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "message"),
     [
         ({"patterns": (seat, seat)}, "cabin declares two patterns named S1"),
         ({"tables": (seats, Table("Seats", partition="x"))}, "cabin declares two tables named Seats"),
@@ -245,12 +246,12 @@ def test_the_patterns_of_a_module_are_found_in_their_order() -> None:
         ),
     ],
 )
-def test_a_system_that_does_not_hold_together_is_refused(parts: dict[str, Any], told: str) -> None:
-    with pytest.raises(DeclarationError, match=told):
+def test_rejects_an_inconsistent_system(parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
         System(**{"name": "cabin", "purpose": "Seats", "tables": (seats,), "patterns": PATTERNS, **parts})
 
 
-def test_what_a_system_does_not_have_is_not_found_with_what_it_has() -> None:
+def test_not_found_error_lists_the_alternatives() -> None:
     with pytest.raises(NotFound, match="cabin has no component 'x': it has reader, writer"):
         CABIN.get_component("x")
     with pytest.raises(NotFound, match="cabin has no pattern 'x'"):
@@ -266,7 +267,7 @@ def test_a_pattern_is_found_by_its_id_and_by_its_name() -> None:
     assert CABIN.find_components(seat) == (READER, WRITER)
 
 
-def test_the_busiest_key_has_an_even_share_unless_it_is_told() -> None:
+def test_hottest_key_has_an_even_share_by_default() -> None:
     assert Volume(1000, distinct_keys=4).hottest_share == 0.25
     assert Volume(1000, distinct_keys=4, hottest=0.9).hottest_share == 0.9
     assert Load().peak_factor == 1.0
@@ -276,14 +277,14 @@ def test_the_busiest_key_has_an_even_share_unless_it_is_told() -> None:
 
 
 @pytest.fixture
-def stores() -> Iterator[Blocking]:
-    with in_memory(seats, system=CABIN) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(seats, system=CABIN) as opened:
         yield opened
 
 
-def test_a_component_runs_the_patterns_it_declares(stores: Blocking) -> None:
-    writer = Blocking(stores.stores.for_component("writer"))
-    reader = Blocking(stores.stores.for_component("reader"))
+def test_a_component_runs_the_patterns_it_declares(stores: BlockingStores) -> None:
+    writer = BlockingStores(stores.stores.for_component("writer"))
+    reader = BlockingStores(stores.stores.for_component("reader"))
     writer.run(new_seat(Seat(flight="EY11", seat="7A")))
     writer.run(new_seat(Seat(flight="EY11", seat="7B")))
     writer.run(swap("EY11", "7A", "7B"))
@@ -295,9 +296,9 @@ def test_a_component_runs_the_patterns_it_declares(stores: Blocking) -> None:
     assert writer.stores.component == "writer"
 
 
-def test_what_is_made_of_the_operations_of_patterns_is_allowed_as_they_are(stores: Blocking) -> None:
-    writer = Blocking(stores.stores.for_component("writer"))
-    reader = Blocking(stores.stores.for_component("reader"))
+def test_combined_operations_are_allowed_when_their_parts_are(stores: BlockingStores) -> None:
+    writer = BlockingStores(stores.stores.for_component("writer"))
+    reader = BlockingStores(stores.stores.for_component("reader"))
     writer.run(batch_put(new_seat(Seat(flight="EY11", seat=name)) for name in ("7A", "7B")))
 
     assert reader.run(seats_in("EY11").count()).count == 2
@@ -308,8 +309,8 @@ def test_what_is_made_of_the_operations_of_patterns_is_allowed_as_they_are(store
     writer.run(transact(take("EY11", "7A", "Ada", NOON), new_seat(Seat(flight="EY11", seat="7C"))))
 
 
-def test_what_is_made_of_one_undeclared_part_is_refused(stores: Blocking) -> None:
-    writer = Blocking(stores.stores.for_component("writer"))
+def test_combined_operation_with_an_undeclared_part_is_refused(stores: BlockingStores) -> None:
+    writer = BlockingStores(stores.stores.for_component("writer"))
     for refused in (
         seats_in("EY11").count(),
         batch_get([seat("EY11", "7A"), Seat.of("EY11").get("7B")]),
@@ -318,12 +319,12 @@ def test_what_is_made_of_one_undeclared_part_is_refused(stores: Blocking) -> Non
     ):
         with pytest.raises(ComponentRefused):
             writer.run(refused)
-    reader = Blocking(stores.stores.for_component("reader"))
+    reader = BlockingStores(stores.stores.for_component("reader"))
     with pytest.raises(ComponentRefused, match="the pattern S4"):
         reader.run(batch_put([new_seat(Seat(flight="EY11", seat="7A"))]))
 
 
-def test_what_is_put_together_is_metered_under_the_patterns_of_its_parts(stores: Blocking) -> None:
+def test_combined_operation_is_metered_under_its_parts(stores: BlockingStores) -> None:
     seen: list[str | None] = []
     stores.stores.observe(lambda usage: seen.append(usage.pattern))
     for operation in (
@@ -339,12 +340,12 @@ def test_what_is_put_together_is_metered_under_the_patterns_of_its_parts(stores:
     assert seen == ["S2", "S1", "S2", "S9", "S4", "S3+S4", None]
 
 
-def test_an_index_that_is_missing_is_told_with_how_to_add_it() -> None:
+def test_missing_index_error_says_how_to_add_it() -> None:
     later = seats.global_index("by-name", "takenBy", default=False)
     try:
         condition = (KeyTest("takenBy", "=", ("Ada",)),)
         query = replace(Seat.of("EY11").query(), read_index=later, key_condition=condition)
-        with in_memory(seats, system=CABIN) as stores, pytest.raises(InvalidRequest) as refused:
+        with open_blocking_stores(seats, system=CABIN) as stores, pytest.raises(InvalidRequest) as refused:
             stores.run(query)
     finally:
         seats.indexes.remove(later)
@@ -354,8 +355,8 @@ def test_an_index_that_is_missing_is_told_with_how_to_add_it() -> None:
     assert "`holdfast indexes add cabin --index by-name` adds it" in note
 
 
-def test_a_component_is_refused_another_pattern_and_both_are_named(stores: Blocking) -> None:
-    reader = Blocking(stores.stores.for_component("reader"))
+def test_a_component_is_refused_another_pattern_and_both_are_named(stores: BlockingStores) -> None:
+    reader = BlockingStores(stores.stores.for_component("reader"))
     with pytest.raises(
         ComponentRefused, match="The component reader may not run the pattern S3: it declares S1, S2"
     ):
@@ -367,8 +368,8 @@ def test_a_component_is_refused_another_pattern_and_both_are_named(stores: Block
     assert stores.run(seat_count("EY11")).count == 0
 
 
-def test_a_component_is_refused_what_no_pattern_made(stores: Blocking) -> None:
-    reader = Blocking(stores.stores.for_component("reader"))
+def test_component_may_not_run_operations_without_a_pattern(stores: BlockingStores) -> None:
+    reader = BlockingStores(stores.stores.for_component("reader"))
     with pytest.raises(ComponentRefused, match="an operation that no pattern made"):
         reader.run(Seat.of("EY11").query())
     for way in (reader.all, reader.each):
@@ -376,8 +377,8 @@ def test_a_component_is_refused_what_no_pattern_made(stores: Blocking) -> None:
             way(Seat.of("EY11").query())
 
 
-def test_a_transaction_of_what_is_allowed_and_what_is_not_is_refused_as_a_whole(stores: Blocking) -> None:
-    writer = Blocking(stores.stores.for_component("writer"))
+def test_partly_allowed_transaction_is_refused_entirely(stores: BlockingStores) -> None:
+    writer = BlockingStores(stores.stores.for_component("writer"))
     for stranger in (
         Seat.of("EY11").delete("7B"),
         Seat.put(Seat(flight="EY11", seat="7C")).with_pattern("S9"),
@@ -388,20 +389,23 @@ def test_a_transaction_of_what_is_allowed_and_what_is_not_is_refused_as_a_whole(
 
 
 def test_stores_without_a_system_have_no_components() -> None:
-    with in_memory(seats) as opened, pytest.raises(InvalidRequest, match="These stores have no system"):
+    with (
+        open_blocking_stores(seats) as opened,
+        pytest.raises(InvalidRequest, match="These stores have no system"),
+    ):
         opened.stores.for_component("reader")
 
 
-def test_a_component_that_is_not_there_is_not_found(stores: Blocking) -> None:
+def test_missing_component_is_not_found(stores: BlockingStores) -> None:
     with pytest.raises(NotFound, match="no component 'nobody'"):
         stores.stores.for_component("nobody")
 
 
-def test_what_a_component_runs_is_observed_on_the_stores_it_came_from(stores: Blocking) -> None:
+def test_component_operations_are_observed_on_their_stores(stores: BlockingStores) -> None:
     seen: list[tuple[str | None, str | None]] = []
     stores.stores.observe(lambda usage: seen.append((usage.component, usage.pattern)))
 
-    Blocking(stores.stores.for_component("reader")).run(seat("EY11", "7A"))
+    BlockingStores(stores.stores.for_component("reader")).run(seat("EY11", "7A"))
 
     assert seen == [("reader", "S1")]
 
@@ -422,7 +426,7 @@ def test_a_table_is_named_by_its_environment(table: Table, environment: str, nam
 
 
 def test_environments_do_not_see_each_other() -> None:
-    with in_memory(seats, system=CABIN) as opened:
+    with open_blocking_stores(seats, system=CABIN) as opened:
         prod = Stores(opened.stores.tables, system=CABIN, environment="prod")
         with pytest.raises(NotFound) as refused:
             asyncio.run(prod.run(seat("EY11", "7A")))
@@ -447,11 +451,11 @@ def test_stores_close_at_the_end_of_their_block() -> None:
     assert isinstance(asyncio.run(used()), Stores)
 
 
-def test_a_component_is_refused_a_write_that_it_declares_among_its_reads() -> None:
+def test_component_may_not_write_with_a_declared_read() -> None:
     mistaken = System(
         "mistaken", "A write in the wrong place", [seats], [take], [Component("reader", reads=(take,))]
     )
-    with in_memory(seats, system=mistaken) as stores, pytest.raises(ComponentRefused) as refused:
-        Blocking(stores.stores.for_component("reader")).run(take("EY11", "7A", "Ada", NOON))
+    with open_blocking_stores(seats, system=mistaken) as stores, pytest.raises(ComponentRefused) as refused:
+        BlockingStores(stores.stores.for_component("reader")).run(take("EY11", "7A", "Ada", NOON))
 
     assert "among its reads" in refused.value.__notes__[0]

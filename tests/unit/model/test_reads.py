@@ -25,7 +25,7 @@ from holdfast import (
     parallel_query,
 )
 from holdfast.core.errors import DeclarationError, HoldfastError, InvalidRequest, ItemUnreadable, NotFound
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 docs = Table("Docs", partition="PK", sort="SK", naming=str)
 by_kind = docs.global_index("by-kind", "kind", "rank", sort_type="N", projection=KEYS_ONLY)
@@ -64,15 +64,15 @@ class Other(Entity, table=other):
 
 
 @pytest.fixture
-def stores() -> Iterator[Blocking]:
-    with in_memory(docs, other) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(docs, other) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def large() -> Iterator[Blocking]:
-    """A partition of 2.5 MB: three pages."""
-    with in_memory(docs) as opened:
+def large() -> Iterator[BlockingStores]:
+    """Create a partition of 2.5 MB: three pages."""
+    with open_blocking_stores(docs) as opened:
         opened.run(
             batch_put(Doc.put(Doc(shelf="s", number=n, rank=n, body="x" * 25_000)) for n in range(100))
         )
@@ -80,7 +80,7 @@ def large() -> Iterator[Blocking]:
         yield opened
 
 
-def test_a_page_ends_where_the_engine_ends_it(large: Blocking) -> None:
+def test_page_ends_with_the_page_of_the_engine(large: BlockingStores) -> None:
     page = large.run(Doc.of("s").query())
 
     assert 0 < len(page) < 100
@@ -89,7 +89,7 @@ def test_a_page_ends_where_the_engine_ends_it(large: Blocking) -> None:
     assert page.units == pytest.approx(len(page) * 25_000 / 4096 / 2, rel=0.02)
 
 
-def test_all_joins_the_pages(large: Blocking) -> None:
+def test_all_joins_the_pages(large: BlockingStores) -> None:
     page = large.all(Doc.of("s").query())
 
     assert [doc.number for doc in page] == list(range(100))
@@ -98,14 +98,14 @@ def test_all_joins_the_pages(large: Blocking) -> None:
     assert page.units == pytest.approx(100 * 25_000 / 4096 / 2, rel=0.02)
 
 
-def test_each_gives_item_after_item_over_the_pages(large: Blocking) -> None:
+def test_each_yields_items_across_pages(large: BlockingStores) -> None:
     newest = Doc.of("s").query().descending()
 
     assert [doc.number for doc in large.each(newest)] == list(range(99, -1, -1))
     assert [doc.number for doc in large.each(newest.page(7))] == list(range(99, -1, -1))
 
 
-def test_a_count_goes_over_all_pages_and_reads_no_entity(large: Blocking) -> None:
+def test_a_count_goes_over_all_pages_and_reads_no_entity(large: BlockingStores) -> None:
     count = large.run(Doc.of("s").query().where(Doc.rank >= 90).count())
 
     assert (count.count, count.examined, int(count)) == (10, 100, 10)
@@ -113,14 +113,14 @@ def test_a_count_goes_over_all_pages_and_reads_no_entity(large: Blocking) -> Non
     assert large.run(Doc.by_kind("a").query().count()).count == 100
 
 
-def test_a_filter_leaves_out_what_was_read_all_the_same(large: Blocking) -> None:
+def test_filtered_items_still_count_as_read(large: BlockingStores) -> None:
     page = large.all(Doc.of("s").query().where(Doc.rank > 97))
 
     assert [doc.number for doc in page] == [98, 99]
     assert page.examined == 100
 
 
-def test_an_empty_page_is_still_a_page(stores: Blocking) -> None:
+def test_an_empty_page_is_still_a_page(stores: BlockingStores) -> None:
     page = stores.run(Doc.of("nowhere").query())
 
     assert (len(page), page.cursor, list(page), page.items) == (0, None, [], ())
@@ -132,23 +132,23 @@ def test_a_page_of_nothing_is_refused(limit: int) -> None:
         Doc.of("s").query().page(limit)
 
 
-def test_a_batch_answers_in_the_order_of_the_questions_with_repeats_and_gaps(stores: Blocking) -> None:
+def test_batch_answers_in_request_order_with_repeats_and_gaps(stores: BlockingStores) -> None:
     stores.run(batch_put(Doc.put(Doc(shelf="s", number=n)) for n in range(0, 300, 2)))
-    asked = [*range(249, -1, -1), 4, 4, 5]
+    numbers = [*range(249, -1, -1), 4, 4, 5]
 
-    found = stores.run(batch_get(Doc.of("s").get(n) for n in asked))
+    found = stores.run(batch_get(Doc.of("s").get(n) for n in numbers))
 
-    assert [doc and doc.number for doc in found] == [n if n % 2 == 0 else None for n in asked]
+    assert [doc and doc.number for doc in found] == [n if n % 2 == 0 else None for n in numbers]
 
 
-def test_a_batch_takes_no_more_requests_than_it_must(stores: Blocking) -> None:
+def test_batch_uses_the_fewest_requests(stores: BlockingStores) -> None:
     with stores.stores.meter_usage() as meter:
         stores.run(batch_get(Doc.of("s").get(n % 150) for n in range(300)))
 
     assert [usage.operation for usage in meter.usages] == ["BatchGetItem", "BatchGetItem"]
 
 
-def test_an_empty_batch_asks_nothing(stores: Blocking) -> None:
+def test_empty_batch_sends_no_request(stores: BlockingStores) -> None:
     with stores.stores.meter_usage() as meter:
         assert stores.run(batch_get(list[Any]())) == ()
         assert stores.run(batch_put(list[Any]())) == 0
@@ -172,14 +172,14 @@ def test_a_batch_of_puts_with_a_condition_is_refused() -> None:
 
 
 @pytest.mark.parametrize("twin", [1, 40])
-def test_a_batch_that_puts_one_key_twice_is_refused_wherever_it_stands(stores: Blocking, twin: int) -> None:
+def test_rejects_a_batch_with_a_duplicate_key(stores: BlockingStores, twin: int) -> None:
     puts = [Doc.put(Doc(shelf="s", number=n % twin if n == 59 else n)) for n in range(60)]
     with pytest.raises(InvalidRequest, match="in one batch: put it once"):
         stores.run(batch_put(puts))
     assert stores.run(Doc.of("s").query().count()).count == 0
 
 
-def test_parallel_queries_answer_in_their_order_each_to_its_end(large: Blocking) -> None:
+def test_parallel_queries_answer_in_their_order_each_to_its_end(large: BlockingStores) -> None:
     queries = [Doc.of("s").query(), Doc.of("none").query(), Doc.of("s").between(3, 5).page(1)]
 
     pages = large.run(parallel_query(queries))
@@ -188,7 +188,7 @@ def test_parallel_queries_answer_in_their_order_each_to_its_end(large: Blocking)
     assert [page.cursor for page in pages] == [None, None, None]
 
 
-def test_many_parallel_queries_are_more_than_run_at_once(stores: Blocking) -> None:
+def test_parallel_queries_may_exceed_the_concurrency_limit(stores: BlockingStores) -> None:
     stores.run(batch_put(Doc.put(Doc(shelf=str(n), number=n)) for n in range(50)))
 
     pages = stores.run(parallel_query(Doc.of(str(n)).query() for n in range(50)))
@@ -201,12 +201,12 @@ def test_parallel_queries_of_two_indexes_are_refused() -> None:
         parallel_query([Doc.of("s").query(), Doc.by_kind("a").query()])
 
 
-def test_a_parallel_query_that_fails_raises_its_own_error(stores: Blocking) -> None:
+def test_a_parallel_query_that_fails_raises_its_own_error(stores: BlockingStores) -> None:
     with pytest.raises(InvalidRequest, match="does not belong to this query"):
         stores.run(parallel_query([Doc.of("s").query(), Doc.of("t").query().after("nonsense")]))
 
 
-def test_a_selection_reads_an_index_that_holds_keys_alone(stores: Blocking) -> None:
+def test_a_selection_reads_an_index_that_holds_keys_alone(stores: BlockingStores) -> None:
     stores.run(Doc.put(Doc(shelf="s", number=1, rank=7)))
 
     (row,) = stores.run(Doc.by_kind("a").query().select(Doc.rank, Doc.kind, Doc.rank))
@@ -214,13 +214,13 @@ def test_a_selection_reads_an_index_that_holds_keys_alone(stores: Blocking) -> N
     assert (row[Doc.rank], row[Doc.kind]) == (7, "a")
 
 
-def test_a_selection_of_what_the_index_does_not_hold_is_refused(stores: Blocking) -> None:
+def test_rejects_selecting_an_unprojected_attribute(stores: BlockingStores) -> None:
     with pytest.raises(InvalidRequest, match="by-kind does not project title. Add them"):
         stores.run(Doc.by_kind("a").query().select(Doc.rank, Doc.title))
 
 
-def test_a_selected_attribute_that_is_absent_has_its_default(stores: Blocking) -> None:
-    stores.store(docs, {"PK": "SHELF#s", "SK": "DOC#000001", "shelf": "s", "number": 1})
+def test_a_selected_attribute_that_is_absent_has_its_default(stores: BlockingStores) -> None:
+    stores.put_item(docs, {"PK": "SHELF#s", "SK": "DOC#000001", "shelf": "s", "number": 1})
 
     (row,) = stores.run(Doc.of("s").query().select(Doc.tags, Doc.size, Doc.title, Doc.number))
 
@@ -232,21 +232,21 @@ def test_a_selected_attribute_that_is_absent_has_its_default(stores: Blocking) -
     )
 
 
-def test_a_selected_attribute_that_must_be_there_and_is_not_is_named(stores: Blocking) -> None:
-    stores.store(docs, {"PK": "SHELF#s", "SK": "DOC#000001", "shelf": "s"})
+def test_missing_selected_attribute_is_named(stores: BlockingStores) -> None:
+    stores.put_item(docs, {"PK": "SHELF#s", "SK": "DOC#000001", "shelf": "s"})
     (row,) = stores.run(Doc.of("s").query().select(Doc.number))
     with pytest.raises(ItemUnreadable, match="number: field required"):
         row[Doc.number]
 
 
-def test_a_row_refuses_an_attribute_that_was_not_selected(stores: Blocking) -> None:
+def test_a_row_refuses_an_attribute_that_was_not_selected(stores: BlockingStores) -> None:
     stores.run(Doc.put(Doc(shelf="s", number=1, size=3)))
     (row,) = stores.run(Doc.of("s").query().select(Doc.number))
     with pytest.raises(InvalidRequest, match=r"Doc\.size was not selected"):
         row[Doc.size]
 
 
-def test_rows_are_equal_by_what_they_hold(stores: Blocking) -> None:
+def test_rows_are_equal_by_value(stores: BlockingStores) -> None:
     stores.run(Doc.put(Doc(shelf="s", number=1, tags=frozenset({"b", "a"}))))
     query = Doc.of("s").query().select(Doc.number, Doc.tags)
     (one,), (two,) = stores.run(query), stores.run(query)
@@ -261,7 +261,7 @@ def test_a_selection_of_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize("query", [Doc.by_kind("a").query(), Doc.by_size("a").query()])
-def test_an_index_that_holds_a_part_gives_no_whole_entities(stores: Blocking, query: Query[Doc]) -> None:
+def test_partial_index_cannot_return_whole_entities(stores: BlockingStores, query: Query[Doc]) -> None:
     stores.run(Doc.put(Doc(shelf="s", number=1, size=1, title="kept")))
 
     with pytest.raises(InvalidRequest, match=r"does not project .*body, which Doc needs. Use select"):
@@ -280,7 +280,7 @@ def test_a_scan_needs_a_reason() -> None:
         Doc.scan(reason=" ")
 
 
-def test_a_scan_reads_its_own_items_of_a_shared_table(stores: Blocking) -> None:
+def test_a_scan_reads_its_own_items_of_a_shared_table(stores: BlockingStores) -> None:
     stores.run(batch_put(Doc.put(Doc(shelf="s", number=n)) for n in range(10)))
     stores.run(Shelf.put(Shelf(shelf="s", place="hall")))
 
@@ -289,7 +289,7 @@ def test_a_scan_reads_its_own_items_of_a_shared_table(stores: Blocking) -> None:
     assert stores.run(Doc.scan(reason="a test").where(Doc.number < 3).count()).count == 3
 
 
-def test_the_parts_of_a_scan_are_the_whole(stores: Blocking) -> None:
+def test_scan_segments_cover_the_table(stores: BlockingStores) -> None:
     stores.run(batch_put(Doc.put(Doc(shelf=str(n), number=n)) for n in range(40)))
     scan = Doc.scan(reason="a test")
 
@@ -301,29 +301,29 @@ def test_the_parts_of_a_scan_are_the_whole(stores: Blocking) -> None:
 
 
 @dataclass(frozen=True)
-class Unheard(Operation[None]):
-    """An operation that no store of ours knows."""
+class UnknownOperation(Operation[None]):
+    """An operation that none of our stores knows."""
 
     kind = "Unheard"
 
 
-NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1), Unheard()]
+NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1), UnknownOperation()]
 
 
 @pytest.mark.parametrize("wrong", NO_OPERATIONS, ids=lambda wrong: type(wrong).__name__)
-def test_what_is_no_operation_is_refused(stores: Blocking, wrong: Any) -> None:
+def test_rejects_an_unknown_operation(stores: BlockingStores, wrong: Any) -> None:
     with pytest.raises(InvalidRequest, match="Invalid operation"):
         stores.run(wrong)
 
 
-def test_a_table_that_is_not_there_says_how_to_make_it() -> None:
-    with in_memory() as stores, pytest.raises(NotFound) as refused:
+def test_missing_table_error_says_how_to_create_it() -> None:
+    with open_blocking_stores() as stores, pytest.raises(NotFound) as refused:
         stores.run(Other.of("x").get())
 
     assert any("Other" in note and "--create" in note for note in refused.value.__notes__)
 
 
-def test_what_runs_is_metered_and_observed(stores: Blocking) -> None:
+def test_meters_and_observes_operations(stores: BlockingStores) -> None:
     seen: list[str] = []
     stores.stores.observe(lambda usage: seen.append(usage.operation))
     with stores.stores.meter_usage() as meter:
@@ -340,7 +340,7 @@ def test_what_runs_is_metered_and_observed(stores: Blocking) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10**30, 2**31, "5", 1.5])
-def test_a_page_of_a_size_that_no_page_has_is_refused(limit: Any) -> None:
+def test_rejects_an_invalid_page_size(limit: Any) -> None:
     with pytest.raises(InvalidRequest, match="Invalid page size"):
         Doc.of("s").query().page(limit)
 
@@ -351,7 +351,7 @@ def test_a_padded_number_in_a_key_is_a_whole_number(number: Any) -> None:
         Doc.of("s").get(number)
 
 
-def test_ranges_that_are_asked_wrongly_say_so() -> None:
+def test_invalid_range_is_reported() -> None:
     wrong: Any = Doc.of("s")
     with pytest.raises(
         InvalidRequest, match=r"at\(…\): expected only the first attribute of the sort key SK"
@@ -365,7 +365,7 @@ def test_ranges_that_are_asked_wrongly_say_so() -> None:
         Doc.title.begins_with(7)  # type: ignore[arg-type]
 
 
-def test_a_value_that_does_not_fit_is_told_with_its_attribute_and_nothing_else() -> None:
+def test_invalid_value_is_reported_by_attribute_without_its_value() -> None:
     wrong: Any = "heavy"
     with pytest.raises(InvalidRequest, match="^Invalid rank 'heavy': input should be a valid integer"):
         _ = Doc.rank == wrong

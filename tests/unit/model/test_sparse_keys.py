@@ -1,4 +1,4 @@
-"""Items enter and leave an index with the attributes its key is made of, by every kind of write."""
+"""Every kind of write adds and removes index entries with the attributes of their keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast import Attr, Entity, IndexKey, Key, Table, Update, attr
 from holdfast.core.errors import ConditionFailed, InvalidRequest
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 tasks = Table("Tasks", partition="PK", sort="SK")
 by_assignee = tasks.global_index("by-assignee", "GSI1PK", "GSI1SK")
@@ -43,79 +43,81 @@ class Task(Entity, table=tasks):
 
 
 @pytest.fixture
-def stores() -> Iterator[Blocking]:
-    with in_memory(tasks) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(tasks) as opened:
         yield opened
 
 
-def _assigned(stores: Blocking) -> list[str]:
+def _assigned_ids(stores: BlockingStores) -> list[str]:
     return [task.id for task in stores.run(Task.of_assignee("ada").query())]
 
 
-def _unfinished(stores: Blocking) -> list[str]:
+def _unfinished_ids(stores: BlockingStores) -> list[str]:
     return [task.id for task in stores.run(Task.unfinished("p").query())]
 
 
-def test_an_item_without_an_attribute_of_the_key_is_not_in_the_index(stores: Blocking) -> None:
+def test_an_item_without_an_attribute_of_the_key_is_not_in_the_index(stores: BlockingStores) -> None:
     stores.run(Task.put(Task(id="1", project="p", assignee="ada")))
-    item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    item = stores.get_item(tasks, PK="PROJECT#p", SK="TASK#1")
 
     assert item is not None and not {"GSI1PK", "GSI1SK"} & item.keys()
-    assert _assigned(stores) == []
+    assert _assigned_ids(stores) == []
 
 
-def test_a_put_takes_an_item_into_the_index_and_out_of_it(stores: Blocking) -> None:
+def test_put_adds_and_removes_an_index_entry(stores: BlockingStores) -> None:
     task = Task(id="1", project="p", assignee="ada", due="2026-03-01")
     stores.run(Task.put(task))
-    assert _assigned(stores) == ["1"]
+    assert _assigned_ids(stores) == ["1"]
 
     stores.run(Task.put(task.model_copy(update={"assignee": None})))
-    assert _assigned(stores) == []
+    assert _assigned_ids(stores) == []
 
 
-def test_an_update_takes_an_item_into_the_index_and_out_of_it(stores: Blocking) -> None:
+def test_update_adds_and_removes_an_index_entry(stores: BlockingStores) -> None:
     stores.run(Task.put(Task(id="1", project="p")))
     change = Task.of("p").update("1")
 
     stores.run(change.set(Task.assignee, "ada").set(Task.due, "2026-03-01"))
-    assert _assigned(stores) == ["1"]
+    assert _assigned_ids(stores) == ["1"]
 
     stores.run(change.remove(Task.assignee).set(Task.due, "2026-03-01"))
-    assert _assigned(stores) == []
-    item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    assert _assigned_ids(stores) == []
+    item = stores.get_item(tasks, PK="PROJECT#p", SK="TASK#1")
     assert item is not None and not {"GSI1PK", "GSI1SK", "assignee"} & item.keys()
 
 
-def test_an_update_moves_an_item_within_the_index(stores: Blocking) -> None:
+def test_an_update_moves_an_item_within_the_index(stores: BlockingStores) -> None:
     stores.run(Task.put(Task(id="1", project="p", assignee="ada", due="2026-03-01")))
 
     stores.run(Task.of("p").update("1").set(Task.assignee, "bo").set(Task.due, "2026-04-01"))
 
-    assert _assigned(stores) == []
+    assert _assigned_ids(stores) == []
     assert [task.due for task in stores.run(Task.of_assignee("bo").query())] == ["2026-04-01"]
 
 
-def test_only_keeps_an_item_in_the_index_while_the_attribute_has_one_of_its_values(stores: Blocking) -> None:
+def test_only_keeps_an_item_in_the_index_while_the_attribute_has_one_of_its_values(
+    stores: BlockingStores,
+) -> None:
     stores.run(Task.put(Task(id="1", project="p")))
     change = Task.of("p").update("1")
     seen = []
     for state in (State.open, State.waiting, State.done, State.open):
         stores.run(change.set(Task.state, state))
-        seen.append(_unfinished(stores))
+        seen.append(_unfinished_ids(stores))
 
     assert seen == [["1"], ["1"], [], ["1"]]
 
 
-def test_an_update_of_something_else_leaves_the_keys_alone(stores: Blocking) -> None:
+def test_an_update_of_something_else_leaves_the_keys_alone(stores: BlockingStores) -> None:
     stores.run(Task.put(Task(id="1", project="p", assignee="ada", due="2026-03-01")))
-    before = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    before = stores.get_item(tasks, PK="PROJECT#p", SK="TASK#1")
     stores.run(Task.of("p").update("1").set(Task.title, "x"))
-    after = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    after = stores.get_item(tasks, PK="PROJECT#p", SK="TASK#1")
 
     assert before is not None and after == {**before, "title": "x"}
 
 
-def test_an_index_on_attributes_as_they_are_needs_nothing_beside_them(stores: Blocking) -> None:
+def test_index_on_plain_attributes_stores_no_extra_key(stores: BlockingStores) -> None:
     stores.run(Task.put(Task(id="1", project="p")))
     stores.run(Task.of("p").update("1").set(Task.label, "red"))
     assert list(stores.run(Task.of_label("red").query())) == []
@@ -135,20 +137,20 @@ LEAVING: list[tuple[Update[Task], list[str]]] = [
 
 @pytest.mark.parametrize(("update", "names"), LEAVING, ids=range(len(LEAVING)))
 def test_an_update_that_leaves_an_index_needs_nothing_else_of_its_key(
-    update: Update[Task], names: list[str], stores: Blocking
+    update: Update[Task], names: list[str], stores: BlockingStores
 ) -> None:
     assert update.compute_key_changes() == dict.fromkeys(names)
     stores.run(Task.put(Task(id="1", project="p", assignee="ada", due="d", state=State.waiting)))
     stores.run(update)
-    item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    item = stores.get_item(tasks, PK="PROJECT#p", SK="TASK#1")
     assert item is not None and not item.keys() & set(names)
 
 
-def test_what_is_told_is_used_for_the_key_and_not_written(stores: Blocking) -> None:
+def test_current_value_is_used_for_the_key_and_not_written(stores: BlockingStores) -> None:
     stores.run(Task.put(Task(id="1", project="p", due="2026")))
     stores.run(Task.of("p").update("1").set(Task.assignee, "ada").with_current(Task.due, "2026"))
 
-    assert _assigned(stores) == ["1"]
+    assert _assigned_ids(stores) == ["1"]
     update = Task.of("p").update("1").set(Task.assignee, "eve").with_current(Task.due, "2026")
     assert "due" not in str(update.build_request(str).update)
     assert update.with_current(Task.state, State.open).compute_key_changes() == {
@@ -157,7 +159,7 @@ def test_what_is_told_is_used_for_the_key_and_not_written(stores: Blocking) -> N
     }
 
 
-def test_what_is_told_to_be_absent_keeps_the_item_out_of_the_index() -> None:
+def test_current_value_of_none_keeps_the_item_out_of_the_index() -> None:
     update = Task.of("p").update("1").set(Task.assignee, "ada").with_current(Task.due, None)
 
     assert update.compute_key_changes() == {"GSI1PK": None, "GSI1SK": None}
@@ -185,13 +187,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("update", "told"), REFUSED)
-def test_an_update_that_does_not_tell_the_whole_key_is_refused(
-    stores: Blocking, update: object, told: str
+@pytest.mark.parametrize(("update", "message"), REFUSED)
+def test_rejects_an_update_with_an_incomplete_key(
+    stores: BlockingStores, update: object, message: str
 ) -> None:
     stores.run(Task.put(Task(id="1", project="p", assignee="bo", due="2026-01-01")))
     assert isinstance(update, type(Task.of("p").update("1")))
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         stores.run(update)
     assert stores.run(Task.of_assignee("bo").query()).items[0].due == "2026-01-01"
 
@@ -212,7 +214,7 @@ CHANGES: list[st.SearchStrategy[Callable[[Update[Task]], Update[Task]]]] = [
 ]
 
 
-def _changed(changes: list[Callable[[Update[Task]], Update[Task]]]) -> Update[Task]:
+def _apply_changes(changes: list[Callable[[Update[Task]], Update[Task]]]) -> Update[Task]:
     update = Task.of("p").update("1")
     for change in changes:
         update = change(update)
@@ -220,18 +222,18 @@ def _changed(changes: list[Callable[[Update[Task]], Update[Task]]]) -> Update[Ta
 
 
 @given(st.lists(st.lists(st.one_of(CHANGES), min_size=1, max_size=4), max_size=8), st.booleans())
-def test_whatever_is_written_the_keys_are_those_of_the_attributes(
+def test_keys_always_match_the_attributes(
     changes: list[list[Callable[[Update[Task]], Update[Task]]]], begins_with_one: bool
 ) -> None:
-    with in_memory(tasks) as stores:
+    with open_blocking_stores(tasks) as stores:
         if begins_with_one:
             stores.run(Task.put(Task(id="1", project="p", assignee="a", due="b#", label="l")))
         for several in changes:
             with suppress(InvalidRequest, ConditionFailed):
-                stores.run(_changed(several))
+                stores.run(_apply_changes(several))
 
-            item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
-            # What an update made has no defaults written out; the keys must be right all the same.
+            item = stores.get_item(tasks, PK="PROJECT#p", SK="TASK#1")
+            # An item created by an update has no defaults written out; its keys must be right anyway.
             assert item is None or item == {
                 name: value
                 for name, value in Task.from_item(item).to_item().items()

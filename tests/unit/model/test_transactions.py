@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, harmless when repeated, and of one store."""
+"""Transactions: all or nothing, harmless when repeated, and limited to one store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.core.errors import (
     InvalidRequest,
     TransactionCancelled,
 )
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 accounts = Table("Accounts", partition="id")
 
@@ -29,46 +29,46 @@ class Account(Entity, table=accounts):
 
 
 @pytest.fixture
-def stores() -> Iterator[Blocking]:
-    with in_memory(accounts) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(accounts) as opened:
         opened.run(Account.put(Account(id="a", balance=10)))
         opened.run(Account.put(Account(id="b")))
         yield opened
 
 
-def _balances(stores: Blocking) -> dict[str, int]:
+def _balances(stores: BlockingStores) -> dict[str, int]:
     return {account.id: account.balance for account in stores.all(Account.scan(reason="a test"))}
 
 
-def _moved(amount: int) -> tuple[Write[Any], ...]:
+def _transfer(amount: int) -> tuple[Write[Any], ...]:
     return (
         Account.of("a").update().add(Account.balance, -amount).when(Account.balance >= amount),
         Account.of("b").update().add(Account.balance, amount),
     )
 
 
-def test_all_of_it_happens(stores: Blocking) -> None:
-    stores.transact(*_moved(4), Account.create(Account(id="c", balance=1)), Account.of("zz").delete())
+def test_transaction_applies_all_writes(stores: BlockingStores) -> None:
+    stores.transact(*_transfer(4), Account.create(Account(id="c", balance=1)), Account.of("zz").delete())
 
     assert _balances(stores) == {"a": 6, "b": 4, "c": 1}
 
 
-def test_or_nothing_of_it(stores: Blocking) -> None:
+def test_failed_condition_applies_no_write(stores: BlockingStores) -> None:
     with pytest.raises(TransactionCancelled) as refused:
-        stores.transact(*_moved(40))
+        stores.transact(*_transfer(40))
 
     assert [reason.code for reason in refused.value.reasons] == ["ConditionalCheckFailed", "None"]
     assert refused.value.reasons[0].item is not None
     assert _balances(stores) == {"a": 10, "b": 0}
 
 
-def test_an_update_of_an_absent_item_cancels_the_transaction(stores: Blocking) -> None:
+def test_an_update_of_an_absent_item_cancels_the_transaction(stores: BlockingStores) -> None:
     with pytest.raises(TransactionCancelled):
         stores.transact(Account.put(Account(id="c")), Account.of("d").update().set(Account.note, "x"))
     assert _balances(stores) == {"a": 10, "b": 0}
 
 
-def test_a_check_lets_the_others_happen_or_not(stores: Blocking) -> None:
+def test_condition_check_decides_the_transaction(stores: BlockingStores) -> None:
     write = Account.put(Account(id="c"))
     stores.transact(write, Account.of("a").check())
     stores.transact(write, Account.of("a").check().when(Account.balance == 10))
@@ -79,22 +79,22 @@ def test_a_check_lets_the_others_happen_or_not(stores: Blocking) -> None:
     assert _balances(stores) == {"a": 10, "b": 0, "c": 0}
 
 
-def test_a_check_alone_is_refused(stores: Blocking) -> None:
+def test_a_check_alone_is_refused(stores: BlockingStores) -> None:
     with pytest.raises(InvalidRequest, match="A check runs only inside a transaction"):
         stores.run(Account.of("a").check())
 
 
-def test_a_repeat_with_the_same_token_has_no_second_effect(stores: Blocking) -> None:
+def test_a_repeat_with_the_same_token_has_no_second_effect(stores: BlockingStores) -> None:
     for _ in range(3):
-        stores.transact(*_moved(4), token="move-1")
+        stores.transact(*_transfer(4), token="move-1")
 
     assert _balances(stores) == {"a": 6, "b": 4}
 
 
-def test_a_token_reused_for_something_else_is_refused(stores: Blocking) -> None:
-    stores.transact(*_moved(4), token="move-1")
+def test_rejects_a_token_reused_for_another_transaction(stores: BlockingStores) -> None:
+    stores.transact(*_transfer(4), token="move-1")
     with pytest.raises(IdempotencyMismatch):
-        stores.transact(*_moved(5), token="move-1")
+        stores.transact(*_transfer(5), token="move-1")
 
 
 @dataclass(frozen=True)
@@ -119,18 +119,18 @@ def test_a_transaction_of_nothing_is_refused() -> None:
         transact()
 
 
-def test_a_transaction_of_more_than_fits_is_refused() -> None:
+def test_rejects_an_oversized_transaction() -> None:
     with pytest.raises(InvalidRequest, match="101, and at most 100 are allowed"):
         transact(*(Account.put(Account(id=str(number))) for number in range(101)))
 
 
 @pytest.mark.parametrize("token", ["", "x" * 37])
-def test_a_token_that_the_service_does_not_take_is_refused(token: str) -> None:
+def test_rejects_an_invalid_token(token: str) -> None:
     with pytest.raises(InvalidRequest, match="expected 1 to 36"):
         transact(Account.put(Account(id="a")), token=token)
 
 
 @pytest.mark.parametrize("wrong", [Account.of("a").get(), Account.of("a").query(), Account(id="a")])
-def test_what_is_no_write_is_refused_in_a_transaction(wrong: Any) -> None:
+def test_rejects_a_read_in_a_transaction(wrong: Any) -> None:
     with pytest.raises(InvalidRequest, match="expected writes and checks only"):
         transact(wrong)

@@ -1,4 +1,4 @@
-"""ULIDs sort in the order they were made, whatever the clock and the threads do."""
+"""ULIDs sort in order of creation, whatever the clock and the threads do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holdfast import Ulid, UlidGenerator, parse_ulid
 from holdfast.core.errors import InvalidRequest
 
 
-class Hands:
-    """A clock that is set by hand."""
+class FakeClock:
+    """A clock that a test sets by hand."""
 
     def __init__(self, *moments: float) -> None:
         self.moments = list(moments)
@@ -23,7 +23,7 @@ class Hands:
 
 def test_an_id_begins_with_its_time() -> None:
     # 0x018F00000000 milliseconds in Crockford's base 32.
-    assert UlidGenerator(Hands(0x018F00000000 / 1000)).new().startswith("01HW000000")
+    assert UlidGenerator(FakeClock(0x018F00000000 / 1000)).new().startswith("01HW000000")
     assert len(UlidGenerator().new()) == 26
 
 
@@ -33,7 +33,7 @@ def test_an_id_begins_with_its_time() -> None:
     ids=["stands still", "goes back", "within a tick", "jumps back"],
 )
 def test_ids_sort_in_the_order_they_were_made(moments: tuple[float, ...]) -> None:
-    source = UlidGenerator(Hands(*moments))
+    source = UlidGenerator(FakeClock(*moments))
     made = [source.new() for _ in range(1000)]
 
     assert made == sorted(made)
@@ -41,13 +41,13 @@ def test_ids_sort_in_the_order_they_were_made(moments: tuple[float, ...]) -> Non
 
 
 def test_two_sources_do_not_make_the_same_ids() -> None:
-    still = Hands(1000.0)
+    still = FakeClock(1000.0)
 
     assert UlidGenerator(still).new() != UlidGenerator(still).new()
 
 
 def test_threads_share_a_source_without_making_one_id_twice() -> None:
-    source, made = UlidGenerator(Hands(1000.0)), list[list[Ulid]]()
+    source, made = UlidGenerator(FakeClock(1000.0)), list[list[Ulid]]()
 
     def work() -> None:
         made.append([source.new() for _ in range(2000)])
@@ -74,6 +74,6 @@ def test_a_text_becomes_a_ulid_in_capitals_or_is_refused() -> None:
             parse_ulid(wrong)
 
 
-def test_an_attribute_that_is_a_ulid_refuses_other_texts() -> None:
+def test_ulid_attribute_rejects_other_texts() -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(Ulid).validate_python("x")

@@ -1,4 +1,4 @@
-"""Changes in place: what they write, what they refuse, versions, lifetimes, items made by an update."""
+"""Updates in place: their writes and refusals, versions, lifetimes, and items created by an update."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pydantic import Field
 
 from holdfast import Attr, Document, Entity, IndexKey, Key, Lifetime, Table, Update, attr
 from holdfast.core.errors import ConditionFailed, InvalidRequest
-from tests.sweeping import rest
-from tests.unit.model.blocking import Blocking, in_memory
+from tests.background_work import stop_background_work
+from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
-# Far ahead: what has ended is soon removed.
+# Far ahead, because expired items are soon removed.
 NOW = datetime(2126, 2, 4, 12, tzinfo=UTC)
 
 
@@ -59,8 +59,8 @@ class Trip(Entity, table=trips):
 
 
 @pytest.fixture
-def stores() -> Iterator[Blocking]:
-    with in_memory(trips, plain, counted) as opened:
+def stores() -> Iterator[BlockingStores]:
+    with open_blocking_stores(trips, plain, counted) as opened:
         yield opened
 
 
@@ -73,7 +73,7 @@ def day(moment: datetime) -> str:
 
 
 class Visit(Entity, table=days):
-    """Its index key has an attribute that the primary key does not tell: of the moment, that has only the day."""
+    """An entity whose index key needs `at`, while its primary key contains only the day."""
 
     who: Attr[str] = attr()
     at: Attr[datetime] = attr()
@@ -83,7 +83,7 @@ class Visit(Entity, table=days):
     of_room = IndexKey(by_hour, "ROOM#" + room, at + "#" + who)
 
 
-def test_an_attribute_of_the_primary_key_can_be_told_where_the_key_does_not_tell_it() -> None:
+def test_current_value_completes_an_index_key() -> None:
     change = Visit.of("2126-02-04").update("ada").set(Visit.room, "2")
     with pytest.raises(
         InvalidRequest, match=r"pass the current value of at with with_current\(Visit.at, …\)\. An update"
@@ -92,14 +92,14 @@ def test_an_attribute_of_the_primary_key_can_be_told_where_the_key_does_not_tell
     with pytest.raises(InvalidRequest, match="it gives PK as 'DAY#2126-02-05'"):
         change.with_current(Visit.at, NOW + timedelta(days=1)).compute_key_changes()
 
-    with in_memory(days) as stores:
+    with open_blocking_stores(days) as stores:
         stores.run(Visit.put(Visit(who="ada", at=NOW)))
         stores.run(change.with_current(Visit.at, NOW))
         assert [each.who for each in stores.run(Visit.of_room("2").at(NOW))] == ["ada"]
 
 
-def test_an_update_that_makes_an_item_writes_what_was_told_of_its_key() -> None:
-    with in_memory(days) as stores:
+def test_creating_update_writes_the_current_values_of_its_key() -> None:
+    with open_blocking_stores(days) as stores:
         change = Visit.of("2126-02-04").update("ada").set(Visit.room, "2").with_current(Visit.at, NOW)
         assert stores.run(change.or_create()) == Visit(who="ada", at=NOW, room="2")
 
@@ -108,13 +108,13 @@ def _change() -> Update[Trip]:
     return Trip.of("o").update(7)
 
 
-def _item(stores: Blocking) -> dict[str, Any]:
-    item = stores.item(trips, PK="TRIP#o", SK="N#0007")
+def _item(stores: BlockingStores) -> dict[str, Any]:
+    item = stores.get_item(trips, PK="TRIP#o", SK="N#0007")
     assert item is not None
     return item
 
 
-def test_an_update_gives_the_entity_as_it_is_afterwards(stores: Blocking) -> None:
+def test_update_returns_the_updated_entity(stores: BlockingStores) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7, note="x", price=Decimal("1.5"))))
     changed = stores.run(
         _change()
@@ -133,7 +133,7 @@ def test_an_update_gives_the_entity_as_it_is_afterwards(stores: Blocking) -> Non
     assert changed.note == "x"
 
 
-def test_a_document_is_changed_at_one_place(stores: Blocking) -> None:
+def test_a_document_is_changed_at_one_place(stores: BlockingStores) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7)))
     refused = _change().set(Trip.place.at(lambda place: place.city), "Oslo")
     with pytest.raises(InvalidRequest, match="set place to a known value"):
@@ -149,7 +149,7 @@ def test_a_document_is_changed_at_one_place(stores: Blocking) -> None:
     assert changed.place == Place(city="Bern", gates=["1", "2"])
 
 
-def test_the_keys_are_written_with_the_attributes_they_are_made_of(stores: Blocking) -> None:
+def test_keys_are_written_with_their_attributes(stores: BlockingStores) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7)))
     stores.run(_change().set(Trip.kind, Kind.plane).set(Trip.legs, 2).set(Trip.place, Place(city="Oslo")))
 
@@ -177,21 +177,21 @@ REFUSED: list[tuple[Update[Trip], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("update", "told"), REFUSED, ids=[told[-40:] for _, told in REFUSED])
+@pytest.mark.parametrize(("update", "message"), REFUSED, ids=[message[-40:] for _, message in REFUSED])
 def test_an_update_that_cannot_write_its_keys_is_refused(
-    stores: Blocking, update: Update[Trip], told: str
+    stores: BlockingStores, update: Update[Trip], message: str
 ) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7)))
     before = _item(stores)
 
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         stores.run(update)
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         update.with_pattern("P1")
     assert _item(stores) == before
 
 
-def test_what_is_always_there_cannot_be_removed() -> None:
+def test_rejects_removing_a_required_attribute() -> None:
     attribute: Any = Trip.kind
     with pytest.raises(InvalidRequest, match=r"Invalid remove\(Trip\.kind\): the attribute is required"):
         _change().remove(attribute)
@@ -212,12 +212,12 @@ TWICE: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("build", TWICE)
-def test_what_is_changed_twice_in_one_update_is_refused(build: Callable[[], object]) -> None:
+def test_rejects_changing_an_attribute_twice(build: Callable[[], object]) -> None:
     with pytest.raises(InvalidRequest, match=r"Trip\.\S+ is changed twice in one update"):
         build()
 
 
-def test_two_places_of_one_document_can_be_changed_together(stores: Blocking) -> None:
+def test_two_places_of_one_document_can_be_changed_together(stores: BlockingStores) -> None:
     stores.run(Plain.put(Plain(id="1", place=Place(city="Oslo", gates=["1", "2"]))))
     gates = Plain.place.at(lambda place: place.gates)
 
@@ -231,7 +231,7 @@ def test_two_places_of_one_document_can_be_changed_together(stores: Blocking) ->
     assert changed.place == Place(city="Oslo", gates=["x", "y"])
 
 
-def test_none_is_no_value_to_set_or_to_compare_with() -> None:
+def test_rejects_none_as_a_value() -> None:
     nothing: Any = None
     with pytest.raises(TypeError, match=r"None is not stored. Use \.exists\(\)"):
         _change().set(Trip.note, nothing)
@@ -239,13 +239,13 @@ def test_none_is_no_value_to_set_or_to_compare_with() -> None:
         assert Trip.note == nothing
 
 
-def test_an_item_that_is_not_there_is_not_updated(stores: Blocking) -> None:
+def test_missing_item_is_not_updated(stores: BlockingStores) -> None:
     with pytest.raises(ConditionFailed):
         stores.run(_change().set(Trip.note, "x"))
     assert stores.run(Trip.of("o").get(7)) is None
 
 
-def test_a_condition_that_fails_carries_the_item(stores: Blocking) -> None:
+def test_a_condition_that_fails_carries_the_item(stores: BlockingStores) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7, note="x")))
     with pytest.raises(ConditionFailed) as refused:
         stores.run(_change().set(Trip.note, "y").when(Trip.note == "z"))
@@ -254,14 +254,14 @@ def test_a_condition_that_fails_carries_the_item(stores: Blocking) -> None:
     assert Trip.from_item(dict(refused.value.item)).note == "x"
 
 
-def test_an_update_that_changes_nothing_gives_the_item(stores: Blocking) -> None:
+def test_empty_update_returns_the_item(stores: BlockingStores) -> None:
     trip = Trip(owner="o", number=7, note="x")
     stores.run(Trip.put(trip))
 
     assert stores.run(_change()) == trip
 
 
-# --- items made by an update --------------------------------------------------------------------------------
+# --- items created by an update -----------------------------------------------------------------------------
 
 plain = Table("Plain", partition="id")
 
@@ -293,7 +293,7 @@ class Counted(Entity, table=counted):
     lives = Lifetime(seen, timedelta(days=1))
 
 
-def test_an_update_can_make_the_item_with_its_attributes_and_all_its_keys(stores: Blocking) -> None:
+def test_update_can_create_the_item_with_all_its_keys(stores: BlockingStores) -> None:
     made = stores.run(
         Counted.of("a")
         .update("u")
@@ -304,11 +304,11 @@ def test_an_update_can_make_the_item_with_its_attributes_and_all_its_keys(stores
     )
 
     assert made == Counted(what="a", unit="u", title="x", state=Kind.plane, hits=2)
-    assert stores.item(counted, PK="C#a", SK="U#u") == made.to_item()
+    assert stores.get_item(counted, PK="C#a", SK="U#u") == made.to_item()
     assert [each.what for each in stores.run(Counted.of_unit("u").query())] == ["a"]
 
 
-def test_an_update_that_may_make_the_item_changes_one_that_is_there(stores: Blocking) -> None:
+def test_creating_update_changes_an_existing_item(stores: BlockingStores) -> None:
     there = Counted(what="a", unit="u", title="x", seen=NOW, hits=1)
     stores.run(Counted.put(there))
     change = Counted.of("a").update("u").set(Counted.title, "y").set(Counted.state, Kind.plane)
@@ -316,31 +316,31 @@ def test_an_update_that_may_make_the_item_changes_one_that_is_there(stores: Bloc
     changed = stores.run(change.add(Counted.hits, 1).or_create())
 
     assert changed == there.model_copy(update={"title": "y", "state": Kind.plane, "hits": 2})
-    assert stores.item(counted, PK="C#a", SK="U#u") == changed.to_item()
+    assert stores.get_item(counted, PK="C#a", SK="U#u") == changed.to_item()
 
 
-def test_an_update_makes_an_item_with_plain_keys(stores: Blocking) -> None:
+def test_update_creates_an_item_with_plain_keys(stores: BlockingStores) -> None:
     assert stores.run(Plain.of("1").update().add(Plain.hits, 1).or_create()) == Plain(id="1", hits=1)
 
 
-def test_an_update_that_would_make_an_item_that_cannot_be_read_is_refused(stores: Blocking) -> None:
+def test_rejects_an_update_that_would_create_an_unreadable_item(stores: BlockingStores) -> None:
     with pytest.raises(InvalidRequest, match="Missing title: .* Set every attribute without a default"):
         stores.run(Counted.of("a").update("u").set(Counted.state, Kind.plane).or_create())
-    assert stores.item(counted, PK="C#a", SK="U#u") is None
+    assert stores.get_item(counted, PK="C#a", SK="U#u") is None
 
 
-def test_an_update_that_would_make_an_item_outside_its_index_is_refused(stores: Blocking) -> None:
+def test_rejects_an_update_that_would_create_an_unindexed_item(stores: BlockingStores) -> None:
     with pytest.raises(
         InvalidRequest, match="may create a Counted, and the key of the index by-state .* set state"
     ):
         stores.run(Counted.of("a").update("u").set(Counted.title, "x").or_create())
-    assert stores.item(counted, PK="C#a", SK="U#u") is None
+    assert stores.get_item(counted, PK="C#a", SK="U#u") is None
 
 
 # --- versions -----------------------------------------------------------------------------------------------
 
 
-def test_a_lost_update_is_refused(stores: Blocking) -> None:
+def test_a_lost_update_is_refused(stores: BlockingStores) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7)))
     first = stores.run(_change().set(Trip.note, "first").at_version(Trip.version, 1))
     with pytest.raises(ConditionFailed):
@@ -349,7 +349,7 @@ def test_a_lost_update_is_refused(stores: Blocking) -> None:
     assert (first.version, stores.run(Trip.of("o").get(7))) == (2, first)
 
 
-def test_a_whole_entity_is_put_over_the_version_that_was_seen_and_no_other(stores: Blocking) -> None:
+def test_put_replaces_only_the_expected_version(stores: BlockingStores) -> None:
     trip = Trip(owner="o", number=7)
     stores.run(Trip.create(trip))
     change = trip.model_copy(update={"note": "x"})
@@ -364,13 +364,13 @@ def test_a_whole_entity_is_put_over_the_version_that_was_seen_and_no_other(store
 # --- lifetimes ----------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_life_is_written_in_epoch_seconds(stores: Blocking) -> None:
+def test_expiry_is_written_in_epoch_seconds(stores: BlockingStores) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7, created=NOW)))
 
     assert _item(stores)["endsAt"] == int((NOW + timedelta(days=1)).timestamp())
 
 
-def test_the_end_of_life_follows_its_attribute_through_updates(stores: Blocking) -> None:
+def test_expiry_follows_its_attribute_through_updates(stores: BlockingStores) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7)))
     assert "endsAt" not in _item(stores)
 
@@ -381,7 +381,7 @@ def test_the_end_of_life_follows_its_attribute_through_updates(stores: Blocking)
     assert "endsAt" not in _item(stores)
 
 
-class Now:
+class FakeClock:
     def __init__(self, moment: datetime) -> None:
         self.moment = moment
 
@@ -389,13 +389,13 @@ class Now:
         return self.moment.timestamp()
 
 
-def test_an_item_past_its_life_is_not_read_though_it_is_still_there() -> None:
-    clock = Now(NOW)
-    with in_memory(trips, clock=clock) as stores:
+def test_expired_item_is_not_read_before_its_removal() -> None:
+    clock = FakeClock(NOW)
+    with open_blocking_stores(trips, clock=clock) as stores:
         stores.run(Trip.put(Trip(owner="o", number=7, created=NOW)))
         assert stores.run(Trip.of("o").get(7)) is not None
 
-        rest(stores.stores.tables)
+        stop_background_work(stores.stores.tables)
         clock.moment = NOW + timedelta(days=1, seconds=1)
         assert stores.run(Trip.of("o").get(7)) is None
         assert list(stores.run(Trip.of("o").query())) == []
@@ -405,7 +405,7 @@ def test_an_item_past_its_life_is_not_read_though_it_is_still_there() -> None:
 # --- create, delete -----------------------------------------------------------------------------------------
 
 
-def test_create_refuses_a_key_that_exists(stores: Blocking) -> None:
+def test_create_refuses_a_key_that_exists(stores: BlockingStores) -> None:
     stores.run(Trip.create(Trip(owner="o", number=7, note="first")))
     with pytest.raises(ConditionFailed):
         stores.run(Trip.create(Trip(owner="o", number=7, note="second")))
@@ -414,7 +414,7 @@ def test_create_refuses_a_key_that_exists(stores: Blocking) -> None:
     assert found is not None and found.note == "first"
 
 
-def test_delete_gives_what_was_there(stores: Blocking) -> None:
+def test_delete_returns_the_old_item(stores: BlockingStores) -> None:
     trip = Trip(owner="o", number=7)
     stores.run(Trip.put(trip))
     with pytest.raises(ConditionFailed):

@@ -1,1 +1,1 @@
-"""The laws of numbers and values."""
+"""Numbers and values."""

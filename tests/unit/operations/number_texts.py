@@ -1,4 +1,4 @@
-"""Numbers for property tests: as DynamoDB knows them, written in the many ways a client may write them."""
+"""Numbers for property tests: DynamoDB's range, written in the many ways a client may write them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.core.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
 from holdfast.operations import numbers
 
-# Digits that meet in pairs: runs of zeros and nines, and lengths around every boundary.
+# Digits that form pairs: runs of zeros and nines, and lengths around every boundary.
 _digit_runs = st.lists(
     st.sampled_from(["0", "00", "000", "9", "99", "1", "5", "10", "01", "0000000000"]),
     min_size=1,
@@ -43,7 +43,7 @@ storable = texts.map(numbers.parse)
 
 
 def exact(text: str) -> Fraction:
-    """The number a text means, by arithmetic of its own."""
+    """Return the number a text means, computed independently."""
     mantissa, _, exponent = text.lower().partition("e")
     whole, _, fraction = mantissa.partition(".")
     return Fraction(int(whole + fraction)) * Fraction(10) ** (int(exponent or "0") - len(fraction))

@@ -1,4 +1,6 @@
-"""Numbers: read and written exactly, refused in the service's words, ordered and measured as it does."""
+"""Numbers: read and written exactly, refused with the service's messages, ordered and measured as the service
+does.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,15 @@ def test_a_number_is_an_int_when_whole_and_otherwise_a_decimal_without_trailing_
 
 
 @given(storable)
-def test_what_is_written_reads_back_as_the_same_value_of_the_same_type(number: int | Decimal) -> None:
-    again = numbers.parse(numbers.text(number))
+def test_written_number_reads_back_with_value_and_type(number: int | Decimal) -> None:
+    again = numbers.parse(numbers.to_text(number))
     assert again == number
     assert type(again) is type(number)
 
 
 @given(storable)
 def test_a_number_is_written_plainly(number: int | Decimal) -> None:
-    text = numbers.text(number)
+    text = numbers.to_text(number)
     assert "e" not in text.lower()
     assert not ("." in text and text.endswith(("0", ".")))
     assert not text.startswith(("+", ".", "-."))
@@ -58,14 +60,14 @@ def test_every_way_to_write_a_number_has_one_canonical_form(text: str) -> None:
 
 @given(storable)
 def test_canonical_leaves_a_canonical_number_alone(number: int | Decimal) -> None:
-    assert numbers.canonical(number) == number
-    assert type(numbers.canonical(number)) is type(number)
-    assert numbers.canonical(Decimal(number)) == number
+    assert numbers.canonicalize(number) == number
+    assert type(numbers.canonicalize(number)) is type(number)
+    assert numbers.canonicalize(Decimal(number)) == number
 
 
 @given(storable, storable)
 def test_bytes_are_in_the_order_of_the_numbers(left: int | Decimal, right: int | Decimal) -> None:
-    one, two = numbers.sortable(left), numbers.sortable(right)
+    one, two = numbers.encode_sortable(left), numbers.encode_sortable(right)
     assert (one < two) == (left < right)
     assert (one == two) == (left == right)
 
@@ -85,21 +87,21 @@ def test_bytes_are_in_the_order_of_the_numbers(left: int | Decimal, right: int |
     ],
 )
 def test_bytes_are_in_order_at_the_edges(lower: str, higher: str) -> None:
-    assert numbers.sortable(numbers.parse(lower)) < numbers.sortable(numbers.parse(higher))
+    assert numbers.encode_sortable(numbers.parse(lower)) < numbers.encode_sortable(numbers.parse(higher))
 
 
 @given(st.lists(storable, max_size=30))
 def test_sorting_by_bytes_is_sorting_by_value(found: list[int | Decimal]) -> None:
-    assert sorted(found, key=numbers.sortable) == sorted(found)
+    assert sorted(found, key=numbers.encode_sortable) == sorted(found)
 
 
 @given(storable)
-def test_a_number_has_the_size_that_counting_pairs_of_digits_gives(number: int | Decimal) -> None:
-    assert numbers.size(number) == _counted_size(number)
+def test_number_size_counts_pairs_of_digits(number: int | Decimal) -> None:
+    assert numbers.size(number) == _count_size(number)
 
 
-def _counted_size(number: int | Decimal) -> int:
-    """Lay the digits out around the decimal point in pairs, as hundreds; count the pairs that are touched."""
+def _count_size(number: int | Decimal) -> int:
+    """Lay the digits out around the decimal point in pairs, and count the pairs that are not zero."""
     magnitude = abs(Fraction(number))
     if not magnitude:
         return 1
@@ -139,28 +141,28 @@ def test_a_number_with_more_than_38_significant_digits_is_refused(text: str) -> 
 @pytest.mark.parametrize(
     "text", ["1" + "0" * 38, "0." + "0" * 50 + "1" * 38, "1." + "0" * 2000, "000" + "1" * 38]
 )
-def test_zeros_that_carry_nothing_are_not_counted(text: str) -> None:
+def test_insignificant_zeros_are_not_counted(text: str) -> None:
     assert Fraction(numbers.parse(text)) == exact(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "b", "-", "1.2.3", "1e", " 1", "1\n", "١", "NaN", "Infinity", "-inf", "0x10", "1_0"]
 )
-def test_what_is_no_number_is_told_so(text: str) -> None:
+def test_reports_text_that_is_not_a_number(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         numbers.parse(text)
     assert refused.value.message == (f"{NOT_A_NUMBER}: {text}" if text else NOT_A_NUMBER)
 
 
 @pytest.mark.parametrize("number", [Decimal("NaN"), Decimal("Infinity"), Decimal("-Infinity")])
-def test_a_decimal_that_is_no_number_is_refused(number: Decimal) -> None:
+def test_rejects_a_decimal_that_is_not_a_number(number: Decimal) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        numbers.canonical(number)
+        numbers.canonicalize(number)
     assert refused.value.message == f"{NOT_A_NUMBER}: {number}"
 
 
 @given(st.text(max_size=20))
-def test_no_text_at_all_raises_anything_but_a_refusal(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         numbers.parse(text)
     except InvalidRequest:

@@ -1,4 +1,4 @@
-"""Values: equality by type at every depth, sizes by DynamoDB's rules, and a stored form that loses nothing."""
+"""Values: equality by type at every depth, sizes by DynamoDB's rules, and a lossless stored form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
-from holdfast.operations.values import Item, Value, item_size, nesting, ordered, same, type_of, value_size
+from holdfast.operations.values import (
+    Item,
+    Value,
+    are_equal,
+    get_nesting_depth,
+    get_type_tag,
+    item_size,
+    sort_elements,
+    value_size,
+)
 from holdfast.stores.tables.embedded.storage import codec
 
 from .number_texts import storable
@@ -32,25 +41,25 @@ values: st.SearchStrategy[Any] = st.recursive(
 items: st.SearchStrategy[Any] = st.dictionaries(_texts, values, max_size=6)
 
 
-def tagged(value: Value) -> Any:
-    """An unmistakable form: what Python finds equal across types (True and 1) differs here."""
+def tag_value(value: Value) -> Any:
+    """Add type tags, so that values which Python finds equal across types (True and 1) differ."""
     match value:
         case list():
-            return ("L", [tagged(each) for each in value])
+            return ("L", [tag_value(each) for each in value])
         case dict():
-            return ("M", {name: tagged(each) for name, each in value.items()})
+            return ("M", {name: tag_value(each) for name, each in value.items()})
         case frozenset():
-            return (type_of(value), frozenset(tagged(each) for each in value))
+            return (get_type_tag(value), frozenset(tag_value(each) for each in value))
         case int() | Decimal() if not isinstance(value, bool):
-            return ("N", numbers.text(value))
+            return ("N", numbers.to_text(value))
         case _:
-            return (type_of(value), value)
+            return (get_type_tag(value), value)
 
 
 @given(items)
 def test_an_item_is_stored_and_read_back_exactly(item: Item) -> None:
     again = codec.decode(codec.encode(item))
-    assert tagged(again) == tagged(item)
+    assert tag_value(again) == tag_value(item)
     assert list(again) == list(item)
 
 
@@ -80,15 +89,15 @@ def test_a_decimal_that_is_not_canonical_is_stored_as_one_that_is(
 @pytest.mark.parametrize(
     "value", [1.5, frozenset(), (1,), {1}, object(), frozenset({1.5}), [1.0], {"a": {"b": 2.0}}]
 )
-def test_what_cannot_be_an_attribute_is_refused(value: Any) -> None:
+def test_rejects_an_invalid_attribute(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="cannot be stored"):
         codec.encode({"a": value})
 
 
 @given(values, values)
-def test_same_is_equality_of_types_and_values_at_every_depth(left: Value, right: Value) -> None:
-    assert same(left, right) == (tagged(left) == tagged(right))
-    assert same(left, left)
+def test_same_compares_types_and_values_at_every_depth(left: Value, right: Value) -> None:
+    assert are_equal(left, right) == (tag_value(left) == tag_value(right))
+    assert are_equal(left, left)
 
 
 @pytest.mark.parametrize(
@@ -102,23 +111,23 @@ def test_same_is_equality_of_types_and_values_at_every_depth(left: Value, right:
         ("a", b"a"),
     ],
 )
-def test_what_python_finds_equal_across_types_is_not_the_same(left: Value, right: Value) -> None:
-    assert not same(left, right)
-    assert not same(right, left)
+def test_values_of_different_types_are_not_the_same(left: Value, right: Value) -> None:
+    assert not are_equal(left, right)
+    assert not are_equal(right, left)
 
 
 @given(items)
-def test_an_item_has_the_size_that_adding_it_up_slowly_gives(item: Item) -> None:
-    assert item_size(item) == sum(len(name.encode()) + _slow_size(value) for name, value in item.items())
+def test_item_size_matches_the_reference(item: Item) -> None:
+    assert item_size(item) == sum(len(name.encode()) + _reference_size(value) for name, value in item.items())
 
 
 @given(values)
-def test_a_value_has_the_size_that_adding_it_up_slowly_gives(value: Value) -> None:
-    assert value_size(value) == _slow_size(value)
+def test_value_size_matches_the_reference(value: Value) -> None:
+    assert value_size(value) == _reference_size(value)
 
 
-def _slow_size(value: Any) -> int:
-    tag = type_of(value)
+def _reference_size(value: Any) -> int:
+    tag = get_type_tag(value)
     if tag == "S":
         return len(value.encode())
     if tag == "B":
@@ -128,15 +137,15 @@ def _slow_size(value: Any) -> int:
     if tag == "N":
         return numbers.size(value)
     if tag in ("SS", "NS", "BS"):
-        return sum(map(_slow_size, value))
+        return sum(map(_reference_size, value))
     if tag == "L":
-        return 3 + sum(1 + _slow_size(each) for each in value)
-    return 3 + sum(1 + len(name.encode()) + _slow_size(each) for name, each in value.items())
+        return 3 + sum(1 + _reference_size(each) for each in value)
+    return 3 + sum(1 + len(name.encode()) + _reference_size(each) for name, each in value.items())
 
 
 @given(items)
 def test_nesting_counts_the_levels_of_the_deepest_attribute(item: Item) -> None:
-    assert nesting(item) == max(map(_depth, item.values()), default=0)
+    assert get_nesting_depth(item) == max(map(_depth, item.values()), default=0)
 
 
 def _depth(value: Any) -> int:
@@ -149,7 +158,7 @@ def _depth(value: Any) -> int:
 
 @given(_sets)
 def test_a_set_is_shown_in_the_order_of_its_bytes_or_numbers(elements: frozenset[Any]) -> None:
-    shown = ordered(elements)
+    shown = sort_elements(elements)
     assert frozenset(shown) == elements
     by_bytes = [each.encode() if isinstance(each, str) else each for each in shown]
     assert by_bytes == sorted(by_bytes)

@@ -1,7 +1,7 @@
-"""A small system with one of everything that derived files must say: what the tests beside it are about.
+"""Small system with one of everything that derived files must describe.
 
-One table in single-table form (templates, a sparse index, a local index, lifetimes, a stream, recovery), one with a
-numeric sort key and a physical name of its own, one as plain as can be with an index that is made only when asked for.
+One table in single-table form (templates, a sparse index, a local index, lifetimes, a stream, recovery), one
+with a numeric sort key and its own physical name, and a plain one with an optional index.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Agent(Entity, table=agents):
     in_team = IndexKey(by_team, team)
 
 
-def _ticket() -> tuple[Ticket]:
+def _make_ticket() -> tuple[Ticket]:
     return (Ticket(desk_id="north", id="t1", opened_at=NOON),)
 
 
@@ -155,7 +155,7 @@ def urgent(desks: list[str]) -> ParallelQuery[Any]:
     return parallel_query(Ticket.urgent(name).until(1).select(Ticket.title) for name in desks)
 
 
-@pattern("P6", "A new ticket", rate=CALL, example=_ticket)
+@pattern("P6", "A new ticket", rate=CALL, example=_make_ticket)
 def create_ticket(new: Ticket) -> Put[Ticket]:
     return Ticket.create(new)
 

@@ -1,4 +1,6 @@
-"""A small system whose writes gather on few keys: news of many papers, with a feed of all under one key."""
+"""Small system whose writes concentrate on few keys: news of many papers, with one feed of all under one
+key.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ MONTH = 30.4375 * 86400
 
 
 class Item(Entity, table=news):
-    """In its paper, and as a copy in the feed of all, which is in no index."""
+    """News item in its paper, and as a copy in the feed of all, which is in no index."""
 
     scope: Attr[str] = attr("PK")
     id: Attr[str] = attr()
@@ -82,8 +84,8 @@ def setting(name: str) -> Get[Setting]:
     return Setting.of().get(name)
 
 
-def load(per_second: float, **more: Any) -> Load:
-    """So many news a second, of a thousand papers."""
+def make_load(per_second: float, **more: Any) -> Load:
+    """Build a load of this many news a second, of a thousand papers."""
     volumes = {"news": Volume(per_second * MONTH, distinct_keys=1000), "visit": Volume(MONTH)}
     declared: dict[str, Any] = {"hot_keys": {"News": ("ALL",), "day-index": ("DAY#*",)}}
     return Load(volumes, **(declared | more))
@@ -94,7 +96,7 @@ SYSTEM = System(
     purpose="Tells news",
     tables=(news,),
     patterns=(feed, of_day, tell, tell_all, move, setting),
-    load=load(1),
+    load=make_load(1),
     stated_costs=StatedCosts(
         source="the plan",
         prices="dynamodb-2018-11",
@@ -103,5 +105,5 @@ SYSTEM = System(
         sizes=(StatedSize("News", 40e6, 90e6, "1 × 40 MB", "and once in the feed"),),
         size_total_bytes=40e6,
     ),
-    what_if={"a quiet day": load(1), "a busy day": load(600), "a landslide": load(1500)},
+    what_if={"a quiet day": make_load(1), "a busy day": make_load(600), "a landslide": make_load(1500)},
 )

@@ -1,6 +1,6 @@
-"""A small system with queues and a bucket: letters come in, wait in order, are worked off, filed and archived.
+"""Small system with queues and a bucket: letters arrive, wait in order, are processed, filed and archived.
 
-A FIFO queue with dead letters, a standard queue, and a bucket with lifetimes, legal holds and a key of its own.
+A FIFO queue with dead letters, a standard queue, and a bucket with lifetimes, legal holds and its own key.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from holdfast.model.objects import (
     PutObject,
     SetLegalHold,
 )
-from holdfast.operations.queues import Incoming
+from holdfast.operations.queues import IncomingMessage
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 LETTER = Rate(per="letter")
@@ -96,9 +96,9 @@ scans = archive.objects(
 LETTER_1 = Letter(id="l1", to="ada")
 
 
-def received(queue: Queue[Any]) -> ReceivedMessage[Any]:
-    """A receipt that nobody was ever given."""
-    incoming = Incoming(id="m1", receipt="r1", body="{}", sent_at=0.0, receives=1)
+def make_receipt(queue: Queue[Any]) -> ReceivedMessage[Any]:
+    """Return a receipt that the queue never issued."""
+    incoming = IncomingMessage(id="m1", receipt="r1", body="{}", sent_at=0.0, receives=1)
     return ReceivedMessage(queue.name, queue.message_type, incoming)
 
 
@@ -112,12 +112,12 @@ def next_letters(count: int) -> Receive[Letter]:
     return letters.receive(count, wait_s=0)
 
 
-@pattern("L3", "A letter is done", rate=LETTER, example=lambda: (received(letters),))
+@pattern("L3", "A letter is done", rate=LETTER, example=lambda: (make_receipt(letters),))
 def done(letter: ReceivedMessage[Letter]) -> DeleteMessages[Letter]:
     return letters.delete(letter)
 
 
-@pattern("L4", "A letter takes longer", rate=LETTER, example=lambda: (received(letters), 90.0))
+@pattern("L4", "A letter takes longer", rate=LETTER, example=lambda: (make_receipt(letters), 90.0))
 def keep_at(letter: ReceivedMessage[Letter], seconds: float) -> ChangeVisibility[Letter]:
     return letters.change_visibility(letter, seconds=seconds)
 
@@ -137,7 +137,7 @@ def next_notice() -> Receive[Notice]:
     return notices.receive()
 
 
-@pattern("N3", "A notice was read", rate=LETTER, example=lambda: (received(notices),))
+@pattern("N3", "A notice was read", rate=LETTER, example=lambda: (make_receipt(notices),))
 def read(notice: ReceivedMessage[Notice]) -> DeleteMessages[Notice]:
     return notices.delete(notice)
 

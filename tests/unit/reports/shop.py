@@ -1,4 +1,4 @@
-"""A small system to report on: orders of customers, with one index that is created and one that is optional."""
+"""Small system to report on: orders of customers, with one default index and one optional index."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Customer(Entity, table=customers):
     of = Key(customer_id)
 
 
-def order(number: int) -> Order:
-    """The first three are of the first customer, the others of one customer each."""
+def make_order(number: int) -> Order:
+    """Build an order: the first three belong to the first customer, the others to one customer each."""
     customer = 0 if number < ORDERS_OF_THE_FIRST else number
     return Order(
         order_id=f"o-{number}",
@@ -94,7 +94,7 @@ def count_of(status: Status) -> CountQuery[Order]:
     return Order.by_status(status).query().count()
 
 
-@pattern("S4", "Place an order", rate=CHECKOUT, example=lambda: (order(ORDERS),))
+@pattern("S4", "Place an order", rate=CHECKOUT, example=lambda: (make_order(ORDERS),))
 def place(placed: Order) -> Put[Order]:
     return Order.create(placed)
 
@@ -109,7 +109,7 @@ def forget(order_id: str) -> Delete[Order]:
     return Order.of(order_id).delete()
 
 
-@pattern("S7", "Place an order and count it", rate=CHECKOUT, example=lambda: (order(ORDERS + 1),))
+@pattern("S7", "Place an order and count it", rate=CHECKOUT, example=lambda: (make_order(ORDERS + 1),))
 def place_and_count(placed: Order) -> Transact:
     counted = Customer.of(placed.customer_id).update().add(Customer.orders, 1).or_create()
     return transact(Order.create(placed), counted)
@@ -122,7 +122,7 @@ def open_orders(status: Status) -> Query[Order]:
 
 async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> None:
     await create_tables(stores, (orders, customers))
-    puts = [Order.put(order(number)) for number in range(ORDERS * scale)]
+    puts = [Order.put(make_order(number)) for number in range(ORDERS * scale)]
     await stores.run(batch_put(puts))
     if progress is not None:
         progress("orders", len(puts), len(puts))

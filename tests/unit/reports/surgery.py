@@ -1,4 +1,4 @@
-"""A system with SQL and a cache beside a bucket and a queue: a surgery with visits, prescriptions and scans."""
+"""System with SQL, a cache, a bucket and a queue: a surgery with visits, prescriptions and scans."""
 
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def walk_in(patient: str, at: datetime) -> SqlChange:
 def drugs() -> SqlRows[Drugs]:
     return surgery.rows(
         Drugs,
-        "SELECT p.drug, count(*) AS count FROM surgery.prescriptions p JOIN surgery.visits v ON v.id = p.visit "
+        "SELECT p.drug, count(*) AS count FROM surgery.prescriptions p JOIN surgery.visits v ON v.id = "
+        "p.visit "
         "GROUP BY p.drug",
     )
 
@@ -170,7 +171,8 @@ async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> Non
 
 
 PATTERNS = (
-    begin, visits, visit, end, walk_in, drugs, forget, on_duty, remember, count_call, keep_scan, drop_scan, remind,
+    begin, visits, visit, end, walk_in, drugs, forget, on_duty, remember, count_call, keep_scan, drop_scan,
+    remind,
 )  # fmt: skip
 
 SYSTEM = System(

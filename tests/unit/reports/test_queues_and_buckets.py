@@ -1,4 +1,6 @@
-"""Queues and buckets in every derived file: made as declared, named by environment, watched, drawn and listed."""
+"""Queues and buckets in every derived file: created as declared, named by environment, monitored, drawn and
+listed.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ from holdfast.reports.iac.infrastructure import compute_max_environment_length
 from holdfast.reports.iac.terraform import render_module
 from holdfast.reports.pattern_list import build_pattern_rows
 from tests.unit.reports import dispatch_desk
+from tests.unit.reports.docs.test_system_page import ENTITY_LINES, FLOW_LINES, find_unknown_lines
+from tests.unit.reports.iac.test_terraform import find_format_errors, get_resources
 from tests.unit.reports.post_room import SYSTEM, Letter, archive, letters, notices
-from tests.unit.reports.test_documents import ENTITY_LINES, FLOW_LINES, strange_lines
-from tests.unit.reports.test_terraform import misplaced, resources
 
 TEMPLATE = build_template(SYSTEM)
 FILES = render_module(SYSTEM)
 
 
-def properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[str, Any]:
+def get_properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[str, Any]:
     found: dict[str, Any] = template["Resources"][logical]["Properties"]
     return found
 
@@ -40,24 +42,24 @@ def properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[str, A
 # --- CloudFormation -----------------------------------------------------------------------------------------
 
 
-def test_the_linter_finds_nothing_to_say() -> None:
+def test_linter_reports_nothing() -> None:
     found = lint(render_template(SYSTEM), config=ManualArgs(regions=["us-east-1", "eu-central-1"]))
 
     assert [f"{each.rule.id} {each.message}" for each in found] == []
 
 
-def test_the_linter_would_find_something() -> None:
+def test_linter_reports_a_broken_template() -> None:
     broken = render_template(SYSTEM).replace("SSEAlgorithm: aws:kms", "SSEAlgorithm: rot13")
 
     assert [each.rule.id for each in lint(broken, config=ManualArgs(regions=["us-east-1"]))] == ["E3030"]
 
 
-def test_the_text_says_what_the_value_says() -> None:
+def test_text_parses_to_the_template() -> None:
     assert yaml.safe_load(render_template(SYSTEM)) == TEMPLATE
 
 
-def test_a_fifo_queue_is_made_with_its_dead_letters() -> None:
-    queue, dead = properties("LettersQueue"), properties("LettersDeadLettersQueue")
+def test_fifo_queue_has_its_dead_letter_queue() -> None:
+    queue, dead = get_properties("LettersQueue"), get_properties("LettersDeadLettersQueue")
 
     assert queue == {
         "QueueName": {"Fn::Sub": "letters-${Environment}.fifo"},
@@ -77,23 +79,23 @@ def test_a_fifo_queue_is_made_with_its_dead_letters() -> None:
 
 
 def test_a_standard_queue_is_not_fifo_and_has_its_delay() -> None:
-    queue = properties("NoticesQueue")
+    queue = get_properties("NoticesQueue")
 
     assert "FifoQueue" not in queue
     assert (queue["QueueName"], queue["DelaySeconds"]) == ({"Fn::Sub": "notices-${Environment}"}, 5)
 
 
-def test_a_queue_without_dead_letters_has_none_made() -> None:
+def test_queue_without_dead_letters_has_no_dead_letter_queue() -> None:
     alone = replace(SYSTEM, queues=(Queue("alone", Letter, max_receives=None),), patterns=(), components=())
     template = build_template(alone)
 
-    assert "RedrivePolicy" not in properties("AloneQueue", template)
+    assert "RedrivePolicy" not in get_properties("AloneQueue", template)
     assert "AloneDeadLettersQueue" not in template["Resources"]
     assert not [name for name in template["Resources"] if "Dead" in name]
 
 
-def test_a_bucket_is_encrypted_closed_to_the_public_and_ends_its_objects() -> None:
-    bucket = properties("LetterArchiveBucket")
+def test_bucket_is_encrypted_private_and_expires_its_objects() -> None:
+    bucket = get_properties("LetterArchiveBucket")
 
     assert bucket["BucketName"] == {"Fn::Sub": "letter-archive-${Environment}"}
     assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
@@ -111,8 +113,8 @@ def test_a_bucket_is_encrypted_closed_to_the_public_and_ends_its_objects() -> No
     }
 
 
-def test_holds_are_object_lock_with_versions_and_old_versions_end() -> None:
-    bucket = properties("LetterArchiveBucket")
+def test_legal_holds_use_object_lock_with_versions_and_old_versions_expire() -> None:
+    bucket = get_properties("LetterArchiveBucket")
 
     assert bucket["ObjectLockEnabled"] is True
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
@@ -123,7 +125,7 @@ def test_holds_are_object_lock_with_versions_and_old_versions_end() -> None:
 
 def test_a_plain_bucket_has_neither_key_nor_lock_nor_lifetimes() -> None:
     plain = replace(SYSTEM, buckets=(Bucket("plain"),), patterns=(), components=())
-    bucket = properties("PlainBucket", build_template(plain))
+    bucket = get_properties("PlainBucket", build_template(plain))
 
     assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
         {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
@@ -131,7 +133,7 @@ def test_a_plain_bucket_has_neither_key_nor_lock_nor_lifetimes() -> None:
     assert not bucket.keys() & {"ObjectLockEnabled", "VersioningConfiguration", "LifecycleConfiguration"}
 
 
-def test_what_holds_data_outlives_the_stack() -> None:
+def test_stateful_resources_outlive_the_stack() -> None:
     kept = [
         each
         for each in TEMPLATE["Resources"].values()
@@ -142,9 +144,9 @@ def test_what_holds_data_outlives_the_stack() -> None:
     assert {(each["DeletionPolicy"], each["UpdateReplacePolicy"]) for each in kept} == {("Retain", "Retain")}
 
 
-def test_dead_letters_and_messages_that_wait_too_long_are_told() -> None:
-    died = properties("LettersDeadApproximateNumberOfMessagesVisibleAlarm")
-    waits = properties("LettersApproximateAgeOfOldestMessageAlarm")
+def test_alarms_watch_dead_letters_and_old_messages() -> None:
+    died = get_properties("LettersDeadApproximateNumberOfMessagesVisibleAlarm")
+    waits = get_properties("LettersApproximateAgeOfOldestMessageAlarm")
 
     assert (died["Namespace"], died["Threshold"], died["Statistic"]) == ("AWS/SQS", 0, "Maximum")
     assert died["Dimensions"] == [
@@ -157,7 +159,7 @@ def test_dead_letters_and_messages_that_wait_too_long_are_told() -> None:
 
 
 def test_policies_name_queues_and_keys_by_reference() -> None:
-    statements = properties("ClerkPolicy")["PolicyDocument"]["Statement"]
+    statements = get_properties("ClerkPolicy")["PolicyDocument"]["Statement"]
     found = {action: each["Resource"] for each in statements for action in each["Action"]}
 
     assert found["sqs:ReceiveMessage"] == [{"Fn::GetAtt": ["LettersQueue", "Arn"]}]
@@ -182,7 +184,7 @@ def test_outputs_name_queues_and_buckets() -> None:
     assert outputs["LetterArchiveBucketName"] == {"Value": {"Ref": "LetterArchiveBucket"}}
 
 
-def test_the_environment_is_what_every_name_can_bear() -> None:
+def test_environment_pattern_fits_every_name() -> None:
     of_tables = build_template(dispatch_desk.SYSTEM)["Parameters"]["Environment"]["AllowedPattern"]
     of_queues = build_template(replace(SYSTEM, buckets=(), patterns=(), components=()))["Parameters"][
         "Environment"
@@ -193,7 +195,7 @@ def test_the_environment_is_what_every_name_can_bear() -> None:
     assert TEMPLATE["Parameters"]["Environment"]["AllowedPattern"] == "[a-z0-9-]{1,32}"
 
 
-def test_a_long_name_leaves_little_room_for_the_environment() -> None:
+def test_long_name_leaves_little_room_for_the_environment() -> None:
     queue = Queue("q" * 60, Letter, fifo=True, group=lambda m: m.to, deduplication=lambda m: m.id)
     room = compute_max_environment_length(replace(SYSTEM, queues=(queue,), patterns=(), components=()))
 
@@ -201,7 +203,7 @@ def test_a_long_name_leaves_little_room_for_the_environment() -> None:
 
 
 @pytest.mark.parametrize("derive", [render_template, render_module], ids=["cloudformation", "terraform"])
-def test_queues_that_would_share_an_id_are_refused(derive: Any) -> None:
+def test_rejects_queues_with_the_same_id(derive: Any) -> None:
     twins = (Queue("late-mail", Letter), Queue("late_mail", Letter))
 
     with pytest.raises(DeclarationError, match="both become"):
@@ -211,19 +213,19 @@ def test_queues_that_would_share_an_id_are_refused(derive: Any) -> None:
 # --- Terraform ----------------------------------------------------------------------------------------------
 
 
-def test_the_module_has_files_for_queues_and_buckets_only_where_there_are_some() -> None:
+def test_module_has_queue_and_bucket_files_only_if_declared() -> None:
     assert {"queues.tf", "buckets.tf"} <= FILES.keys()
     assert not {"queues.tf", "buckets.tf"} & render_module(dispatch_desk.SYSTEM).keys()
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_the_file_parses_and_is_laid_out_by_the_rules(name: str) -> None:
+def test_file_parses_and_is_formatted(name: str) -> None:
     assert hcl2.loads(FILES[name])
-    assert misplaced(FILES[name]) == []
+    assert find_format_errors(FILES[name]) == []
 
 
-def test_terraform_makes_the_same_queues() -> None:
-    queues = resources(FILES["queues.tf"], "aws_sqs_queue")
+def test_terraform_creates_the_same_queues() -> None:
+    queues = get_resources(FILES["queues.tf"], "aws_sqs_queue")
 
     assert sorted(queues) == ["letters", "letters_dead_letters", "notices", "notices_dead_letters"]
     assert queues["letters"]["name"] == "letters-${var.environment}.fifo"
@@ -235,13 +237,13 @@ def test_terraform_makes_the_same_queues() -> None:
     assert queues["notices"]["lifecycle"] == [{"prevent_destroy": True}]
 
 
-def test_terraform_makes_the_same_bucket() -> None:
+def test_terraform_creates_the_same_bucket() -> None:
     text = FILES["buckets.tf"]
-    [bucket] = resources(text, "aws_s3_bucket").values()
-    [access] = resources(text, "aws_s3_bucket_public_access_block").values()
-    [encryption] = resources(text, "aws_s3_bucket_server_side_encryption_configuration").values()
-    [lifecycle] = resources(text, "aws_s3_bucket_lifecycle_configuration").values()
-    [versions] = resources(text, "aws_s3_bucket_versioning").values()
+    [bucket] = get_resources(text, "aws_s3_bucket").values()
+    [access] = get_resources(text, "aws_s3_bucket_public_access_block").values()
+    [encryption] = get_resources(text, "aws_s3_bucket_server_side_encryption_configuration").values()
+    [lifecycle] = get_resources(text, "aws_s3_bucket_lifecycle_configuration").values()
+    [versions] = get_resources(text, "aws_s3_bucket_versioning").values()
 
     assert (bucket["bucket"], bucket["object_lock_enabled"]) == ("letter-archive-${var.environment}", True)
     assert {value for name, value in access.items() if name != "bucket"} == {True}
@@ -254,7 +256,7 @@ def test_terraform_makes_the_same_bucket() -> None:
 
 
 def test_terraform_watches_the_dead_letters() -> None:
-    alarms = resources(FILES["alarms.tf"], "aws_cloudwatch_metric_alarm")
+    alarms = get_resources(FILES["alarms.tf"], "aws_cloudwatch_metric_alarm")
     died = alarms["letters_dead_approximate_number_of_messages_visible"]
 
     assert died["namespace"] == "AWS/SQS"
@@ -264,7 +266,7 @@ def test_terraform_watches_the_dead_letters() -> None:
 # --- documents and lists ------------------------------------------------------------------------------------
 
 
-def test_the_page_tells_of_queues_their_messages_and_dead_letters() -> None:
+def test_page_describes_queues_messages_and_dead_letters() -> None:
     page = render_system_page(SYSTEM)
 
     assert "## Queues\n\n### letters\n\nLetters, in order for each who gets some.\n" in page
@@ -273,7 +275,7 @@ def test_the_page_tells_of_queues_their_messages_and_dead_letters() -> None:
     assert "| clerk | Works letters off. |  | L2, L3, L4, L5, N1, A1 | letters | tidy (every 60 s) |" in page
 
 
-def test_the_page_tells_of_buckets_how_keys_are_made_and_when_objects_end() -> None:
+def test_page_describes_buckets_keys_and_expiry() -> None:
     page = render_system_page(SYSTEM)
 
     assert "## Buckets\n\n### letter-archive\n" in page
@@ -281,13 +283,13 @@ def test_the_page_tells_of_buckets_how_keys_are_made_and_when_objects_end() -> N
     assert row in page
 
 
-def test_a_page_without_queues_does_not_speak_of_them() -> None:
+def test_page_without_queues_does_not_mention_them() -> None:
     page = render_system_page(dispatch_desk.SYSTEM)
 
     assert not re.search("queue|bucket|consumes", page, re.IGNORECASE)
 
 
-def test_the_diagram_leads_from_a_component_over_the_queue_to_who_works_it_off() -> None:
+def test_diagram_leads_from_a_component_over_the_queue_to_its_consumer() -> None:
     flow = draw_access(SYSTEM)
     names = dict(re.findall(r'^    (\w+)[\[(]+"(.*?)"[\])]+$', flow, re.MULTILINE))
     arrows = {(names[start], names[end]) for start, end in re.findall(r"(\w+) --> (\w+)", flow)}
@@ -295,11 +297,11 @@ def test_the_diagram_leads_from_a_component_over_the_queue_to_who_works_it_off()
     way = ["door", "L1 take_in", "letters", "L2 next_letters", "clerk"]
     assert set(pairwise(way)) <= arrows
     assert ("A1 file_scan", "letter-archive (bucket)") in arrows
-    assert strange_lines(flow, FLOW_LINES) == []
-    assert strange_lines(draw_entities(SYSTEM), ENTITY_LINES) == []
+    assert find_unknown_lines(flow, FLOW_LINES) == []
+    assert find_unknown_lines(draw_entities(SYSTEM), ENTITY_LINES) == []
 
 
-def test_a_row_names_the_store_and_the_queue_or_bucket() -> None:
+def test_row_names_the_store_and_the_queue_or_bucket() -> None:
     rows = {row.id: row.to_json() for row in build_pattern_rows(SYSTEM)}
 
     assert [rows["L1"][name] for name in ("store", "operation", "table", "index")] == [

@@ -1,4 +1,4 @@
-"""SQL and the cache in what follows from a declaration: listed, drawn, checked, priced, made and granted."""
+"""SQL and cache in every report: listed, drawn, checked, priced, provisioned and granted."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from holdfast.reports.iac.terraform import render_module
 from holdfast.reports.iam.policies import build_policy_files
 from holdfast.reports.iam.sql_grants import collect_privileges
 from holdfast.reports.pattern_list import build_pattern_rows
+from tests.unit.reports.docs.test_system_page import FLOW_LINES, find_unknown_lines
+from tests.unit.reports.iac.test_terraform import find_format_errors, get_resources
 from tests.unit.reports.surgery import SYSTEM, VISIT, Doctor, Visit, end, keep_scan, scans, surgery
-from tests.unit.reports.test_documents import FLOW_LINES, strange_lines
-from tests.unit.reports.test_terraform import misplaced, resources
 
 TEMPLATE = build_template(SYSTEM)
 FILES = render_module(SYSTEM)
 
 
-def properties(logical: str) -> dict[str, Any]:
+def get_properties(logical: str) -> dict[str, Any]:
     found: dict[str, Any] = TEMPLATE["Resources"][logical]["Properties"]
     return found
 
@@ -40,7 +40,7 @@ def properties(logical: str) -> dict[str, Any]:
 # --- lists, documents, checks -------------------------------------------------------------------------------
 
 
-def test_a_row_names_the_verb_and_the_table_or_the_key() -> None:
+def test_row_names_the_verb_and_the_table_or_key() -> None:
     rows = {row.id: (row.store, row.operation, row.table) for row in build_pattern_rows(SYSTEM)}
 
     assert rows["V1"] == ("sql", "INSERT", "surgery.visits")
@@ -49,7 +49,7 @@ def test_a_row_names_the_verb_and_the_table_or_the_key() -> None:
     assert rows["O1"] == ("objects", "AdoptObject", "surgery-scans")
 
 
-def test_the_page_tells_of_tables_statements_keys_and_lifetimes() -> None:
+def test_page_describes_tables_statements_keys_and_lifetimes() -> None:
     page = render_system_page(SYSTEM)
 
     assert "## Tables and entities" not in page
@@ -62,39 +62,40 @@ def test_the_page_tells_of_tables_statements_keys_and_lifetimes() -> None:
     assert "`acme-dev-scans-useast2`, `acme-prod-scans-useast1`" in page
 
 
-def test_the_diagram_leads_to_tables_of_sql_and_keys_of_the_cache() -> None:
+def test_diagram_leads_to_sql_tables_and_cache_keys() -> None:
     flow = draw_access(SYSTEM)
 
     assert '[("surgery.prescriptions (SQL)")]' in flow
     assert '[("doctor:{id} (cache)")]' in flow
-    assert strange_lines(flow, FLOW_LINES) == []
+    assert find_unknown_lines(flow, FLOW_LINES) == []
 
 
-def found_in(*patterns: Any, **changes: Any) -> list[tuple[str, str]]:
+def find_findings(*patterns: Any, **changes: Any) -> list[tuple[str, str]]:
     system = replace(
         SYSTEM, patterns=patterns, components=(Component("one", reads=patterns, writes=()),), **changes
     )
     return [(each.severity, each.message) for each in apply_rules(Design(system))]
 
 
-def test_a_system_that_is_right_has_nothing_found() -> None:
+def test_valid_system_has_no_findings() -> None:
     errors = [each for each in apply_rules(Design(SYSTEM)) if each.severity == "error"]
 
     assert errors == []
 
 
-def test_a_change_of_every_row_is_an_error() -> None:
+def test_change_of_every_row_is_an_error() -> None:
     @pattern("X1", "Close all", rate=VISIT, example=())
     def close_all() -> SqlChange:
         return surgery.change("UPDATE surgery.visits SET status = 'WHERE'")
 
-    assert ("error", "It is a UPDATE of surgery.visits without WHERE: it changes every row.") in found_in(
-        close_all
-    )
+    assert (
+        "error",
+        "It is a UPDATE of surgery.visits without WHERE: it changes every row.",
+    ) in find_findings(close_all)
 
 
 @pytest.mark.parametrize("columns", ["*", "v.*", "id, v.*"])
-def test_whatever_columns_there_are_is_an_error_and_a_count_is_not(columns: Any) -> None:
+def test_select_star_is_an_error_and_a_count_is_not(columns: Any) -> None:
     @pattern("X1", "All of it", rate=VISIT, example=())
     def everything() -> SqlRows[Visit]:
         return surgery.rows(Visit, "SELECT " + columns + " FROM surgery.visits v LIMIT 10")
@@ -103,9 +104,9 @@ def test_whatever_columns_there_are_is_an_error_and_a_count_is_not(columns: Any)
     def how_many() -> SqlRows[Visit]:
         return surgery.rows(Visit, "SELECT count(*) AS id FROM surgery.visits LIMIT 2 * 3")
 
-    told = "It selects * from "
-    assert [told in message for _, message in found_in(everything)].count(True) == 1
-    assert not [message for _, message in found_in(how_many) if told in message]
+    expected = "It selects * from "
+    assert [expected in message for _, message in find_findings(everything)].count(True) == 1
+    assert not [message for _, message in find_findings(how_many) if expected in message]
 
 
 def test_rows_without_a_limit_are_a_warning() -> None:
@@ -113,30 +114,32 @@ def test_rows_without_a_limit_are_a_warning() -> None:
     def everything() -> SqlRows[Visit]:
         return surgery.rows(Visit, "SELECT {columns} FROM surgery.visits")
 
-    assert ("warning", "It returns every row of surgery.visits, without a limit.") in found_in(everything)
+    assert ("warning", "It returns every row of surgery.visits, without a limit.") in find_findings(
+        everything
+    )
 
 
-def test_a_schema_that_nobody_makes_is_an_error() -> None:
+def test_undeclared_schema_is_an_error() -> None:
     elsewhere = Schema("elsewhere", migrations="nowhere")
 
     @pattern("X1", "Another's", rate=VISIT, example=())
     def other() -> SqlChange:
         return elsewhere.change("DELETE FROM elsewhere.a WHERE id = 1")
 
-    assert [message for _, message in found_in(other) if "the schema elsewhere" in message]
+    assert [message for _, message in find_findings(other) if "the schema elsewhere" in message]
 
 
-def test_what_is_kept_for_days_in_a_cache_is_told() -> None:
+def test_reports_values_cached_for_days() -> None:
     kept = CachedValue("kept:{id}", Doctor, lifetime_s=7 * 86_400)
 
     @pattern("X1", "Keep", rate=VISIT, example=lambda: (Doctor(name="a"), "1"))
     def keep(doctor: Doctor, id: str) -> PutCached[Doctor]:
         return kept.put(doctor, id=id)
 
-    assert [message for level, message in found_in(keep) if level == "info" and "for 7 days" in message]
+    assert [message for level, message in find_findings(keep) if level == "info" and "for 7 days" in message]
 
 
-def test_agents_are_told_what_statements_and_objects_do() -> None:
+def test_agent_tools_describe_statements_and_objects() -> None:
     begin = SYSTEM.get_pattern("V1").build_example()
 
     assert (
@@ -151,7 +154,7 @@ def test_agents_are_told_what_statements_and_objects_do() -> None:
     assert (_is_idempotent(end.build_example()), _is_idempotent(end("bo").idempotent())) == (False, True)
 
 
-def test_agents_are_given_rows_and_what_the_cache_knows() -> None:
+def test_agent_tools_return_rows_and_cached_values() -> None:
     visit = Visit(id=1, patient="ada", status="open")
 
     assert _to_result(visit) == {"items": [visit.model_dump()], "count": 1, "cursor": None}
@@ -164,68 +167,68 @@ def test_agents_are_given_rows_and_what_the_cache_knows() -> None:
 # --- infrastructure -----------------------------------------------------------------------------------------
 
 
-def test_the_linter_finds_nothing_to_say() -> None:
+def test_linter_reports_nothing() -> None:
     found = lint(render_template(SYSTEM), config=ManualArgs(regions=["us-east-1", "us-east-2"]))
 
     assert [f"{each.rule.id} {each.message}" for each in found] == []
     assert yaml.safe_load(render_template(SYSTEM)) == TEMPLATE
 
 
-def test_the_database_is_encrypted_kept_backed_up_and_its_password_is_the_services() -> None:
-    cluster = properties("DatabaseCluster")
+def test_database_is_encrypted_retained_backed_up_with_a_managed_password() -> None:
+    cluster = get_properties("DatabaseCluster")
 
     assert TEMPLATE["Resources"]["DatabaseCluster"]["DeletionPolicy"] == "Snapshot"
     assert cluster["DBClusterIdentifier"] == {"Fn::Sub": "surgery-${Environment}"}
     assert (cluster["DatabaseName"], cluster["ManageMasterUserPassword"]) == ("surgerydb", True)
     assert (cluster["StorageEncrypted"], cluster["DeletionProtection"]) == (True, True)
     assert cluster["BackupRetentionPeriod"] == 35
-    assert properties("DatabaseParameters")["Parameters"] == {"rds.force_ssl": "1"}
-    instances = [properties(each) for each in ("DatabaseWriter", "DatabaseReader")]
+    assert get_properties("DatabaseParameters")["Parameters"] == {"rds.force_ssl": "1"}
+    instances = [get_properties(each) for each in ("DatabaseWriter", "DatabaseReader")]
     assert [each["DBInstanceClass"] for each in instances] == ["db.serverless"] * 2
     assert not any(each["PubliclyAccessible"] for each in instances)
     assert TEMPLATE["Parameters"]["DatabaseSubnets"]["Type"] == "List<AWS::EC2::Subnet::Id>"
 
 
-def test_each_component_that_uses_sql_has_a_secret_of_its_own() -> None:
-    secret = properties("DeskSqlSecret")
+def test_each_component_with_sql_has_its_own_secret() -> None:
+    secret = get_properties("DeskSqlSecret")
 
     assert secret["Name"] == {"Fn::Sub": "surgery/${Environment}/sql/desk"}
     assert json.loads(secret["GenerateSecretString"]["SecretStringTemplate"]) == {"username": "surgery_desk"}
-    statements = properties("DeskPolicy")["PolicyDocument"]["Statement"]
+    statements = get_properties("DeskPolicy")["PolicyDocument"]["Statement"]
     granted = {action: each["Resource"] for each in statements for action in each["Action"]}
     assert granted["secretsmanager:GetSecretValue"] == [{"Ref": "CacheSecret"}, {"Ref": "DeskSqlSecret"}]
 
 
 @pytest.mark.proves("PG-X19")
-def test_the_cache_is_encrypted_at_rest_and_on_the_way_and_asks_for_its_password() -> None:
-    group = properties("CacheGroup")
+def test_cache_is_encrypted_at_rest_and_in_transit_and_requires_a_password() -> None:
+    group = get_properties("CacheGroup")
 
     assert (group["TransitEncryptionEnabled"], group["AtRestEncryptionEnabled"]) == (True, True)
     assert group["AuthToken"] == {"Fn::Sub": "{{resolve:secretsmanager:${CacheSecret}}}"}
-    [same] = resources(FILES["elasticache.tf"], "aws_elasticache_replication_group").values()
+    [same] = get_resources(FILES["elasticache.tf"], "aws_elasticache_replication_group").values()
     assert (same["transit_encryption_enabled"], same["at_rest_encryption_enabled"]) == (True, True)
     assert same["auth_token"] == "${random_password.cache.result}"
 
 
 @pytest.mark.proves("PG-29")
 @pytest.mark.proves("PG-X17")
-def test_buckets_are_named_for_each_environment_as_its_region_says() -> None:
+def test_bucket_names_follow_environment_and_region() -> None:
     assert TEMPLATE["Mappings"]["BucketNames"] == {
         "dev": {"SurgeryScansBucket": "acme-dev-scans-useast2"},
         "prod": {"SurgeryScansBucket": "acme-prod-scans-useast1"},
     }
     assert TEMPLATE["Parameters"]["Environment"]["AllowedValues"] == ["dev", "prod"]
-    assert properties("SurgeryScansBucket")["BucketName"] == {
+    assert get_properties("SurgeryScansBucket")["BucketName"] == {
         "Fn::FindInMap": ["BucketNames", {"Ref": "Environment"}, "SurgeryScansBucket"]
     }
-    [bucket] = resources(FILES["s3.tf"], "aws_s3_bucket").values()
+    [bucket] = get_resources(FILES["s3.tf"], "aws_s3_bucket").values()
     assert "acme-dev-scans-useast2" in bucket["bucket"] and "[var.environment]" in bucket["bucket"]
 
 
 @pytest.mark.proves("PG-32")
 @pytest.mark.proves("PG-36")
-def test_a_bucket_has_its_own_key_versions_lifetimes_and_is_asked_by_tls_alone() -> None:
-    bucket = properties("SurgeryScansBucket")
+def test_bucket_has_its_own_key_versions_lifetimes_and_requires_tls() -> None:
+    bucket = get_properties("SurgeryScansBucket")
 
     assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
         {
@@ -236,34 +239,34 @@ def test_a_bucket_has_its_own_key_versions_lifetimes_and_is_asked_by_tls_alone()
             },
         }
     ]
-    assert properties("SurgeryKeyAlias")["AliasName"] == {"Fn::Sub": "alias/surgery-${Environment}"}
-    assert properties("SurgeryKey")["EnableKeyRotation"] is True
+    assert get_properties("SurgeryKeyAlias")["AliasName"] == {"Fn::Sub": "alias/surgery-${Environment}"}
+    assert get_properties("SurgeryKey")["EnableKeyRotation"] is True
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
     expiry, old = bucket["LifecycleConfiguration"]["Rules"]
     assert (expiry["ExpirationInDays"], old["NoncurrentVersionExpiration"]) == (2557, {"NoncurrentDays": 30})
-    [refusal] = properties("SurgeryScansBucketPolicy")["PolicyDocument"]["Statement"]
+    [refusal] = get_properties("SurgeryScansBucketPolicy")["PolicyDocument"]["Statement"]
     assert (refusal["Effect"], refusal["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
 
 @pytest.mark.proves("PG-50")
-def test_the_files_of_the_module_are_called_after_the_services() -> None:
+def test_files_of_the_module_are_named_after_the_services() -> None:
     own = {"sqs.tf", "s3.tf", "kms.tf", "aurora.tf", "elasticache.tf"}
 
     assert own <= FILES.keys()
     assert not FILES.keys() & {"tables.tf", "queues.tf", "buckets.tf"}
     for name, text in FILES.items():
         assert hcl2.loads(text), name
-        assert misplaced(text) == [], name
+        assert find_format_errors(text) == [], name
 
 
-def test_terraform_makes_the_same_database_key_and_secrets() -> None:
-    [cluster] = resources(FILES["aurora.tf"], "aws_rds_cluster").values()
-    [alias] = resources(FILES["kms.tf"], "aws_kms_alias").values()
-    secrets = resources(FILES["aurora.tf"], "aws_secretsmanager_secret")
-    versions = resources(FILES["aurora.tf"], "aws_secretsmanager_secret_version")
-    [policy] = resources(FILES["s3.tf"], "aws_s3_bucket_policy").values()
+def test_terraform_creates_the_same_database_key_and_secrets() -> None:
+    [cluster] = get_resources(FILES["aurora.tf"], "aws_rds_cluster").values()
+    [alias] = get_resources(FILES["kms.tf"], "aws_kms_alias").values()
+    secrets = get_resources(FILES["aurora.tf"], "aws_secretsmanager_secret")
+    versions = get_resources(FILES["aurora.tf"], "aws_secretsmanager_secret_version")
+    [policy] = get_resources(FILES["s3.tf"], "aws_s3_bucket_policy").values()
 
-    assert sorted(resources(FILES["aurora.tf"], "aws_rds_cluster_instance")) == ["reader", "writer"]
+    assert sorted(get_resources(FILES["aurora.tf"], "aws_rds_cluster_instance")) == ["reader", "writer"]
     assert (cluster["storage_encrypted"], cluster["deletion_protection"]) == (True, True)
     assert (cluster["manage_master_user_password"], cluster["backup_retention_period"]) == (True, 35)
     assert alias["name"] == "alias/surgery-${var.environment}"
@@ -276,7 +279,7 @@ def test_terraform_makes_the_same_database_key_and_secrets() -> None:
 # --- policies -----------------------------------------------------------------------------------------------
 
 
-def granted(component: str) -> dict[str, list[str]]:
+def read_granted_actions(component: str) -> dict[str, list[str]]:
     policy = json.loads(build_policy_files(SYSTEM, environment="dev")[f"surgery-{component}.json"])
     found: dict[str, list[str]] = {}
     for each in policy["Statement"]:
@@ -285,8 +288,8 @@ def granted(component: str) -> dict[str, list[str]]:
     return found
 
 
-def test_who_adopts_an_object_may_put_and_get_it_by_its_key_alone() -> None:
-    found = granted("doctor")
+def test_adopting_grants_put_and_get_of_the_objects_key_only() -> None:
+    found = read_granted_actions("doctor")
 
     assert (
         found["s3:PutObject"] == found["s3:GetObject"] == ["arn:aws:s3:::acme-dev-scans-useast2/*/*/scan.pdf"]
@@ -296,7 +299,7 @@ def test_who_adopts_an_object_may_put_and_get_it_by_its_key_alone() -> None:
     assert "alias/surgery-dev" in build_policy_files(SYSTEM, environment="dev")["surgery-doctor.json"]
 
 
-def test_who_names_a_key_that_is_none_of_the_shelfs_is_granted_all_that_begin_as_it_does() -> None:
+def test_key_outside_the_template_grants_all_keys_of_the_bucket() -> None:
     @pattern("X1", "Get by key", rate=VISIT, example=("202611/s1/other.txt",))
     def by_key(key: str) -> GetObject:
         return GetObject(scans, key)
@@ -307,7 +310,7 @@ def test_who_names_a_key_that_is_none_of_the_shelfs_is_granted_all_that_begin_as
     assert '"arn:aws:s3:::acme-dev-scans-useast2/*"' in text
 
 
-def test_who_deletes_in_a_bucket_with_versions_may_delete_them_all() -> None:
+def test_deleting_in_a_versioned_bucket_grants_deleting_all_versions() -> None:
     bucket = Bucket("versioned", versions=True)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
 
@@ -326,7 +329,7 @@ def test_who_deletes_in_a_bucket_with_versions_may_delete_them_all() -> None:
     assert {"s3:DeleteObjectVersion", "s3:ListBucketVersions"} <= actions
 
 
-def test_a_component_gets_on_each_table_what_its_statements_need() -> None:
+def test_component_gets_only_the_table_privileges_its_statements_need() -> None:
     by_name = {each.name: collect_privileges(each) for each in SYSTEM.components}
 
     assert by_name == {

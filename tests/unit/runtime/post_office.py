@@ -1,4 +1,4 @@
-"""A small system for the tests of workers: letters in order per address, parcels in any order."""
+"""Small system for the tests of workers: letters in order per address, parcels in any order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from holdfast import (
     pattern,
 )
 from holdfast.core.errors import NotFound
-from holdfast.operations.queues import Incoming
+from holdfast.operations.queues import IncomingMessage
 
 LETTER = Rate(per="letter")
 
@@ -54,7 +54,7 @@ parcels = Queue("parcels", Letter, visibility_s=30, max_receives=2)
 deliveries = Table("Deliveries", partition="letterId")
 
 RECEIVED: ReceivedMessage[Letter] = ReceivedMessage(
-    "letters", Letter, Incoming(id="m-1", receipt="r-1", body='{"id":"l-1"}', sent_at=0.0, receives=1)
+    "letters", Letter, IncomingMessage(id="m-1", receipt="r-1", body='{"id":"l-1"}', sent_at=0.0, receives=1)
 )
 
 
@@ -129,7 +129,7 @@ def desk_routes(stores: Stores) -> APIRouter:
     router = APIRouter()
 
     @router.get("/deliveries/{letter_id}")
-    async def found(letter_id: str) -> dict[str, Any]:
+    async def get_delivery(letter_id: str) -> dict[str, Any]:
         return {
             "component": stores.component,
             "delivered": await stores.run(delivery(letter_id)) is not None,
@@ -206,7 +206,7 @@ async def lacking_a_key(_: Stores) -> AsyncIterator[Callable[[ReceivedMessage[Le
     yield handle
 
 
-# The same, with a worker that needs a variable which nobody has set.
+# The same system, with a worker that needs an environment variable that is not set.
 UNSET = replace(
     SYSTEM,
     components=[

@@ -1,4 +1,4 @@
-"""Workers: order within a group, several at once, what becomes of a message that fails, and how they stop."""
+"""Workers: order within a group, concurrency, failed messages, shutdown."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from holdfast.core.errors import (
 from holdfast.core.logs import setup_logs
 from holdfast.core.rng import RNG
 from holdfast.model.patterns import Pattern
-from holdfast.operations.queues import DeleteQueue, Outgoing, ReceiveMessages, SendMessages
+from holdfast.operations.queues import DeleteQueue, OutgoingMessage, ReceiveMessages, SendMessages
 from holdfast.runtime.workers.backoff import compute_backoff
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
@@ -56,8 +56,8 @@ Handle = Callable[[ReceivedMessage[Letter]], Awaitable[None]]
 WAIT_S = 0.05
 
 
-def carrier(handle: Handle, **more: Any) -> Component:
-    """A component that works off the letters with this handler."""
+def make_carrier(handle: Handle, **more: Any) -> Component:
+    """Build a component that processes the letters with this handler."""
 
     @asynccontextmanager
     async def handling(_: Stores) -> AsyncIterator[Handle]:
@@ -73,8 +73,8 @@ def carrier(handle: Handle, **more: Any) -> Component:
     )
 
 
-def porter(handle: Handle, **more: Any) -> Component:
-    """A component that works off the parcels with this handler."""
+def make_porter(handle: Handle, **more: Any) -> Component:
+    """Build a component that processes the parcels with this handler."""
 
     @asynccontextmanager
     async def handling(_: Stores) -> AsyncIterator[Handle]:
@@ -96,7 +96,7 @@ def with_component(component: Component) -> System:
 
 
 @asynccontextmanager
-async def opened(component: Component, clock: Clock | None = None) -> AsyncIterator[Stores]:
+async def open_worker_stores(component: Component, clock: Clock | None = None) -> AsyncIterator[Stores]:
     system = with_component(component)
     async with open_memory_stores(system, clock=clock) as stores:
         await provision(stores, system)
@@ -104,19 +104,19 @@ async def opened(component: Component, clock: Clock | None = None) -> AsyncItera
 
 
 async def post(stores: Stores, *letters: str) -> None:
-    """`A1` is letter A1 to the address A."""
+    """Post letters: `A1` is letter A1 to address A."""
     for each in letters:
         await stores.run(office.post(Letter(id=each, address=each[0])))
 
 
-async def backlog(stores: Stores, name: str = "letters") -> tuple[int, int | None]:
-    """How many wait, and how many died."""
+async def read_backlog(stores: Stores, name: str = "letters") -> tuple[int, int | None]:
+    """Return how many messages wait, and how many are dead."""
     [report] = [each for each in await get_queue_reports(stores, SYSTEM.queues) if each.queue == name]
     return report.waiting.backlog, report.dead
 
 
-class Recorder:
-    """A handler that writes down what it is given, and can be waited for."""
+class RecordingHandler:
+    """Handler that records its messages and sets `enough` after the wanted number."""
 
     def __init__(self, wanted: int = 1, then: Handle | None = None) -> None:
         self.ids: list[str] = []
@@ -133,8 +133,8 @@ class Recorder:
             await self._then(received)
 
 
-class Standing:
-    """A clock that a test moves."""
+class ManualClock:
+    """Clock that moves only when the test sets `moment`."""
 
     def __init__(self) -> None:
         self.moment = 1_000_000.0
@@ -143,8 +143,8 @@ class Standing:
         return self.moment
 
 
-class Between:
-    """An engine in front of the real one, for what only some engines or bad days do."""
+class FaultyQueues:
+    """Queue engine in front of the real one, with faults and the behaviour of other engines."""
 
     def __init__(self, stores: Stores) -> None:
         self._engine = stores.engines.get("queues")
@@ -173,7 +173,7 @@ class Between:
 
 
 @pytest.mark.proves("RP-25")
-def test_messages_of_a_group_are_handled_in_order_and_one_at_a_time_while_groups_run_side_by_side() -> None:
+def test_handles_each_group_in_order_one_at_a_time_and_groups_in_parallel() -> None:
     async def story() -> tuple[list[str], int]:
         together, at_work, most_of_a_group = asyncio.Barrier(3), dict.fromkeys("ABC", 0), 0
 
@@ -182,13 +182,13 @@ def test_messages_of_a_group_are_handled_in_order_and_one_at_a_time_while_groups
             address = received.message.address
             at_work[address] += 1
             most_of_a_group = max(most_of_a_group, at_work[address])
-            # Nobody gets past before one of each group is here.
+            # No handler proceeds before one of each group has arrived.
             await together.wait()
             at_work[address] -= 1
 
-        handle = Recorder(9, meet)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(9, meet)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             await post(stores, *(f"{address}{number}" for number in range(3) for address in "ABC"))
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
@@ -203,7 +203,7 @@ def test_messages_of_a_group_are_handled_in_order_and_one_at_a_time_while_groups
     assert most_of_a_group == 1
 
 
-def test_no_more_are_handled_at_once_than_the_consumer_says() -> None:
+def test_limits_concurrent_handlers_to_the_consumers_setting() -> None:
     async def story() -> int:
         at_work, most, two = 0, 0, asyncio.Barrier(2)
 
@@ -214,9 +214,9 @@ def test_no_more_are_handled_at_once_than_the_consumer_says() -> None:
             await two.wait()
             at_work -= 1
 
-        handle = Recorder(6, meet)
-        component = carrier(handle, concurrency=2)
-        async with opened(component) as stores:
+        handle = RecordingHandler(6, meet)
+        component = make_carrier(handle, concurrency=2)
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1", "B1", "C1", "D1", "E1", "F1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
@@ -225,12 +225,12 @@ def test_no_more_are_handled_at_once_than_the_consumer_says() -> None:
     assert asyncio.run(story()) == 2
 
 
-def test_messages_are_taken_in_batches_of_as_many_as_there_are_places() -> None:
+def test_receives_batches_as_large_as_its_free_slots() -> None:
     async def story() -> list[int]:
-        handle = Recorder(3)
-        component = carrier(handle, concurrency=64)
-        async with opened(component) as stores:
-            between = Between(stores)
+        handle = RecordingHandler(3)
+        component = make_carrier(handle, concurrency=64)
+        async with open_worker_stores(component) as stores:
+            between = FaultyQueues(stores)
             await post(stores, "A1", "B1", "C1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
@@ -239,41 +239,42 @@ def test_messages_are_taken_in_batches_of_as_many_as_there_are_places() -> None:
     assert asyncio.run(story())[0] == 10
 
 
-def test_of_several_of_a_group_in_one_batch_those_behind_a_failure_are_given_back_untried() -> None:
+def test_releases_messages_behind_a_failure_in_the_same_group_unhandled() -> None:
     async def story() -> tuple[list[str], list[int]]:
         async def fail_once(received: ReceivedMessage[Letter]) -> None:
             if received.message.id == "p1" and received.receive_count == 1:
                 raise RetryLater("not now", retry_after_s=0)
 
-        handle = Recorder(4, fail_once)
-        component = porter(handle)
-        async with opened(component) as stores:
-            between = Between(stores)
+        handle = RecordingHandler(4, fail_once)
+        component = make_porter(handle)
+        async with open_worker_stores(component) as stores:
+            between = FaultyQueues(stores)
             between.group = "one group"
             for number in (1, 2, 3):
                 await stores.run(office.hand_in(Letter(id=f"p{number}")))
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
-            assert await backlog(stores, "parcels") == (0, 0)
+            assert await read_backlog(stores, "parcels") == (0, 0)
         return handle.ids, between.counts
 
     ids, counts = asyncio.run(story())
     assert ids == ["p1", "p1", "p2", "p3"]
-    # Such an engine would let one that fails draw the others to the dead letters: they are taken one by one then.
+    # On such an engine a failing message would drag the others into the dead letters, so they are received
+    # one by one.
     assert counts[0] > 1
     assert set(counts[1:]) == {1}
 
 
-def test_the_messages_correlation_id_is_bound_around_its_handler() -> None:
+def test_binds_the_messages_correlation_id_around_its_handler() -> None:
     async def story() -> list[str | None]:
         bound: list[str | None] = []
 
         async def write_down(_: ReceivedMessage[Letter]) -> None:
             bound.append(get_correlation_id())
 
-        handle = Recorder(2, write_down)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(2, write_down)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             with bind_correlation_id("webhook-7"):
                 await post(stores, "A1")
             with bind_correlation_id("webhook-8"):
@@ -285,7 +286,7 @@ def test_the_messages_correlation_id_is_bound_around_its_handler() -> None:
     assert asyncio.run(story()) == ["webhook-7", "webhook-8"]
 
 
-# --- failing ------------------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("RP-40")
@@ -300,7 +301,7 @@ def test_the_messages_correlation_id_is_bound_around_its_handler() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_one_that_says_when_to_come_again_rests_for_just_so_long(error: RetryLater) -> None:
+def test_message_with_a_retry_time_waits_exactly_that_long(error: RetryLater) -> None:
     async def story() -> list[float]:
         held: list[float] = []
         has_held = asyncio.Event()
@@ -313,24 +314,24 @@ def test_one_that_says_when_to_come_again_rests_for_just_so_long(error: RetryLat
         async def fail(_: ReceivedMessage[Letter]) -> None:
             raise error
 
-        component = carrier(
+        component = make_carrier(
             fail,
             extend_visibility=Pattern(hold, "P4", "Hold", office.LETTER, ()),
             retry_delay_s=5,
             max_retry_delay_s=9,
         )
-        async with opened(component) as stores:
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await has_held.wait()
-            assert await backlog(stores) == (1, 0)
+            assert await read_backlog(stores) == (1, 0)
         return held
 
     assert asyncio.run(story()) == [40]
 
 
 @pytest.mark.proves("RP-40")
-def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logged_each_time(
+def test_message_that_keeps_failing_becomes_a_dead_letter_and_is_logged_each_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> tuple[list[int], tuple[int, int | None]]:
@@ -341,19 +342,19 @@ def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logge
             if received.message.id == "A1":
                 await fail(received)
 
-        handle = Recorder(4, follow)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(4, follow)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             with bind_correlation_id("webhook-9"):
                 await post(stores, "A1", "A2")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
-            return handle.receives, await backlog(stores)
+            return handle.receives, await read_backlog(stores)
 
     with caplog.at_level(logging.ERROR):
         receives, left = asyncio.run(story())
 
-    # Three tries of the first, then the second of its group has its turn.
+    # Three attempts of the first, then the second of its group follows.
     assert receives == [1, 2, 3, 1]
     assert left == (0, 1)
     failures = [record for record in caplog.records if record.exc_info]
@@ -365,7 +366,7 @@ def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logge
     assert failures[-1].getMessage().endswith("moves to the dead-letter queue: ZeroDivisionError: a mistake")
 
 
-def test_waiting_for_others_until_the_last_receive_is_an_error_that_says_what_was_waited_for(
+def test_waiting_until_the_last_receive_is_an_error_that_names_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> tuple[int, int | None]:
@@ -373,28 +374,28 @@ def test_waiting_for_others_until_the_last_receive_is_an_error_that_says_what_wa
             if received.message.id == "A1":
                 raise CircuitOpen("The bank is resting.", retry_after_s=0)
 
-        handle = Recorder(4, wait)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(4, wait)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1", "A2")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
-            return await backlog(stores)
+            return await read_backlog(stores)
 
     with caplog.at_level(logging.INFO):
         assert asyncio.run(story()) == (0, 1)
 
-    told = [
+    logged = [
         (each.levelname, each.getMessage()) for each in caplog.records if "The message" in each.getMessage()
     ]
-    assert [level for level, _ in told] == ["INFO", "INFO", "ERROR"]
+    assert [level for level, _ in logged] == ["INFO", "INFO", "ERROR"]
     assert (
         "failed on receive 3 of 3 and moves to the dead-letter queue: CircuitOpen: The bank is resting."
-        in told[-1][1]
+        in logged[-1][1]
     )
 
 
-def test_a_message_that_a_stop_breaks_off_on_its_last_receive_is_told(
+def test_logs_a_message_interrupted_on_its_last_receive(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:
@@ -403,9 +404,9 @@ def test_a_message_that_a_stop_breaks_off_on_its_last_receive_is_told(
                 raise RetryLater("Not now.", retry_after_s=0)
             await asyncio.Event().wait()
 
-        handle = Recorder(3, linger)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(3, linger)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1")
             stop = asyncio.Event()
             working = asyncio.create_task(run_worker(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
@@ -415,14 +416,14 @@ def test_a_message_that_a_stop_breaks_off_on_its_last_receive_is_told(
 
     asyncio.run(story())
 
-    [told] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert "released unhandled on its last receive and moves to the dead-letter queue" in told
+    [logged] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "released unhandled on its last receive and moves to the dead-letter queue" in logged
 
 
-def test_each_line_names_its_component_where_several_work_in_one_process() -> None:
+def test_log_lines_name_their_component_in_a_shared_process() -> None:
     stream = io.StringIO()
 
-    def telling(name: str) -> Component:
+    def make_component(name: str) -> Component:
         async def tell(_: Stores) -> None:
             logging.getLogger("holdfast.tests").warning("swept")
             swept[name].set()
@@ -432,7 +433,7 @@ def test_each_line_names_its_component_where_several_work_in_one_process() -> No
     swept = {"early": asyncio.Event(), "late": asyncio.Event()}
 
     async def story() -> None:
-        components = [telling(name) for name in swept]
+        components = [make_component(name) for name in swept]
         system = replace(SYSTEM, components=components)
         async with open_memory_stores(system) as stores, WorkerGroup(stores, components):
             await asyncio.gather(*(each.wait() for each in swept.values()))
@@ -447,7 +448,7 @@ def test_each_line_names_its_component_where_several_work_in_one_process() -> No
     assert {each["component"] for each in lines if each["message"] == "swept"} == {"early", "late"}
 
 
-def test_work_is_ready_once_each_consumer_has_its_handler() -> None:
+def test_worker_is_ready_once_each_consumer_has_its_handler() -> None:
     async def story() -> list[bool]:
         may_begin, is_there = asyncio.Event(), []
 
@@ -455,12 +456,15 @@ def test_work_is_ready_once_each_consumer_has_its_handler() -> None:
         async def handling(_: Stores) -> AsyncIterator[Handle]:
             await may_begin.wait()
             is_there.append(True)
-            yield Recorder()
+            yield RecordingHandler()
 
-        component = carrier(Recorder())
+        component = make_carrier(RecordingHandler())
         consumer = replace(component.consumers[0], open_handler=handling)
         component = replace(component, consumers=(consumer,))
-        async with opened(component) as stores, WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
+        async with (
+            open_worker_stores(component) as stores,
+            WorkerGroup(stores, [component], wait_s=WAIT_S) as working,
+        ):
             ready = asyncio.create_task(working.wait_until_ready())
             await asyncio.sleep(0)
             assert not ready.done()
@@ -470,16 +474,19 @@ def test_work_is_ready_once_each_consumer_has_its_handler() -> None:
     assert asyncio.run(story()) == [True, True]
 
 
-def test_a_handling_that_cannot_begin_is_told_in_words_and_the_work_is_never_ready() -> None:
+def test_reports_a_handler_that_cannot_start_and_is_never_ready() -> None:
     async def story() -> None:
         @asynccontextmanager
         async def handling(_: Stores) -> AsyncIterator[Handle]:
             variables: dict[str, Handle] = {}
             yield variables["SHOP_KEY"]
 
-        component = carrier(Recorder())
+        component = make_carrier(RecordingHandler())
         component = replace(component, consumers=(replace(component.consumers[0], open_handler=handling),))
-        async with opened(component) as stores, WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
+        async with (
+            open_worker_stores(component) as stores,
+            WorkerGroup(stores, [component], wait_s=WAIT_S) as working,
+        ):
             assert not await working.wait_until_ready()
 
     with pytest.raises(
@@ -490,14 +497,14 @@ def test_a_handling_that_cannot_begin_is_told_in_words_and_the_work_is_never_rea
     assert isinstance(refused.value.__cause__, KeyError)
 
 
-def test_the_log_of_a_failure_has_the_correlation_id_of_its_message() -> None:
+def test_failure_log_has_the_correlation_id_of_its_message() -> None:
     async def story() -> None:
         async def fail(_: ReceivedMessage[Letter]) -> None:
             raise ZeroDivisionError("a mistake")
 
-        handle = Recorder(1, fail)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(1, fail)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             with bind_correlation_id("webhook-9"):
                 await post(stores, "A1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
@@ -514,20 +521,20 @@ def test_the_log_of_a_failure_has_the_correlation_id_of_its_message() -> None:
     assert (failure["error"], failure["correlation"]) == ("ZeroDivisionError", "webhook-9")
 
 
-def test_a_message_that_cannot_be_read_is_told_as_such_on_each_receive_and_dies(
+def test_reports_an_unreadable_message_on_each_receive_until_it_is_dead(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> tuple[int, int | None]:
-        handle = Recorder(1)
-        component = carrier(handle)
-        async with opened(component) as stores:
-            foreign = Outgoing(body='{"paper": "pink"}', group="A", deduplication="x")
+        handle = RecordingHandler(1)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
+            foreign = OutgoingMessage(body='{"paper": "pink"}', group="A", deduplication="x")
             await stores.engines.get("queues").run(SendMessages("letters.fifo", (foreign,)))
             await post(stores, "A1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
-                # It is behind the other in its group: there when that has died.
+                # It waits behind the other in its group until that one is dead.
                 await handle.enough.wait()
-            return await backlog(stores)
+            return await read_backlog(stores)
 
     with caplog.at_level(logging.ERROR):
         assert asyncio.run(story()) == (0, 1)
@@ -538,27 +545,27 @@ def test_a_message_that_cannot_be_read_is_told_as_such_on_each_receive_and_dies(
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_a_handler_that_cancels_itself_has_failed() -> None:
+def test_handler_that_cancels_itself_has_failed() -> None:
     async def story() -> tuple[int, int | None]:
         async def give_up(received: ReceivedMessage[Letter]) -> None:
             if received.message.id == "A1":
                 raise asyncio.CancelledError
 
-        handle = Recorder(4, give_up)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(4, give_up)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1", "A2")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
-            return await backlog(stores)
+            return await read_backlog(stores)
 
     assert asyncio.run(story()) == (0, 1)
 
 
-def test_the_page_on_workers_tells_how_long_the_receives_last() -> None:
-    page = Path(__file__).parents[3] / "docs" / "workers.md"
+def test_guide_states_the_duration_of_all_receives() -> None:
+    page = Path(__file__).parents[3] / "docs" / "guides" / "workers.md"
     rows = re.findall(r"\| (\d+) \| ([\d,]+) s \| ([\d,]+) s \| ([\d,]+) s \|", page.read_text("utf-8"))
-    told = [tuple(int(each.replace(",", "")) for each in row) for row in rows]
+    table = [tuple(int(each.replace(",", "")) for each in row) for row in rows]
     defaults: dict[str, Any] = {each.name: each.default for each in fields(Consumer)}
 
     def lasts(receives: int, draw: Callable[[float, float], float]) -> int:
@@ -570,25 +577,25 @@ def test_the_page_on_workers_tells_how_long_the_receives_last() -> None:
             ]
         return math.floor(sum(pauses) + 0.5)
 
-    assert len(told) >= 5
-    for receives, least, mean, most in told:
+    assert len(table) >= 5
+    for receives, least, mean, most in table:
         assert lasts(receives, min) == least
         assert lasts(receives, lambda low, high: (low + high) / 2) == mean
         assert lasts(receives, max) == most
 
 
-def test_pauses_grow_with_each_try_and_stay_within_their_bounds() -> None:
+def test_backoff_grows_with_each_attempt_within_its_bounds() -> None:
     for tries, most in ((1, 2.0), (2, 4.0), (3, 8.0), (9, 300.0), (10_000, 300.0)):
         several = [compute_backoff(tries, 1.0, 300.0) for _ in range(200)]
         assert min(several) >= 1.0 and max(several) <= most
-        # Jittered: copies do not come together.
+        # Jittered, so that duplicates do not arrive together.
         assert len(set(several)) > 100
 
 
-# --- held while in hand -------------------------------------------------------------------------------------
+# --- visibility timeout -------------------------------------------------------------------------------------
 
 
-def test_a_message_stays_hidden_for_as_long_as_its_handler_works() -> None:
+def test_message_stays_hidden_while_its_handler_works() -> None:
     async def story() -> tuple[int, tuple[int, int | None]]:
         may_end, has_held = asyncio.Event(), asyncio.Event()
         held = 0
@@ -603,22 +610,22 @@ def test_a_message_stays_hidden_for_as_long_as_its_handler_works() -> None:
         async def wait(_: ReceivedMessage[Letter]) -> None:
             await may_end.wait()
 
-        component = carrier(wait, extend_visibility=Pattern(hold, "P4", "Hold", office.LETTER, ()))
+        component = make_carrier(wait, extend_visibility=Pattern(hold, "P4", "Hold", office.LETTER, ()))
         component = with_visibility(component, 0.2)
-        async with opened(component) as stores:
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
-                # Twice half the visibility time is over, and with it the first.
+                # Two half visibility timeouts have passed, and so the first timeout has.
                 await has_held.wait()
                 seen = await stores.run(office.take(1, 0.0))
                 may_end.set()
-            return len(seen), await backlog(stores)
+            return len(seen), await read_backlog(stores)
 
     assert asyncio.run(story()) == (0, (0, 0))
 
 
 def with_visibility(component: Component, seconds: float) -> Component:
-    """The same with receives that ask for so short a time."""
+    """Return the component with receives of this visibility timeout."""
 
     def take(count: int, wait_s: float) -> Any:
         return office.letters.receive(count, wait_s=wait_s, visibility_s=seconds)
@@ -629,10 +636,10 @@ def with_visibility(component: Component, seconds: float) -> Component:
     return replace(component, writes=writes, consumers=(replace(consumer, receive=receive),))
 
 
-def test_a_handler_whose_message_went_to_another_is_cancelled_and_the_message_left_alone() -> None:
+def test_cancels_a_handler_whose_message_went_to_another_worker() -> None:
     async def story() -> tuple[list[str], int]:
         began, cancelled = asyncio.Event(), asyncio.Event()
-        clock = Standing()
+        clock = ManualClock()
 
         async def wait(_: ReceivedMessage[Letter]) -> None:
             began.set()
@@ -642,8 +649,8 @@ def test_a_handler_whose_message_went_to_another_is_cancelled_and_the_message_le
                 cancelled.set()
                 raise
 
-        component = with_visibility(carrier(wait), 0.2)
-        async with opened(component, clock) as stores:
+        component = with_visibility(make_carrier(wait), 0.2)
+        async with open_worker_stores(component, clock) as stores:
             await post(stores, "A1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
                 await began.wait()
@@ -651,22 +658,22 @@ def test_a_handler_whose_message_went_to_another_is_cancelled_and_the_message_le
                 [other] = await stores.run(office.letters.receive(1, visibility_s=600))
                 await cancelled.wait()
                 working.stop()
-            # It still belongs to the other.
+            # It still belongs to the other worker.
             await stores.run(office.done(other))
             return [other.message.id], other.receive_count
 
     assert asyncio.run(story()) == (["A1"], 2)
 
 
-# --- bad days and the end -----------------------------------------------------------------------------------
+# --- faults and shutdown ------------------------------------------------------------------------------------
 
 
-def test_a_store_that_cannot_be_reached_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_waits_for_an_unreachable_store(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> list[str]:
-        handle = Recorder(1)
-        component = carrier(handle)
-        async with opened(component) as stores:
-            Between(stores).failures_left = 2
+        handle = RecordingHandler(1)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
+            FaultyQueues(stores).failures_left = 2
             await post(stores, "A1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S):
                 await handle.enough.wait()
@@ -677,11 +684,11 @@ def test_a_store_that_cannot_be_reached_is_waited_for(caplog: pytest.LogCaptureF
     assert [each.getMessage().endswith("The cable is cut.") for each in caplog.records] == [True, True]
 
 
-def test_what_a_pause_does_not_mend_is_raised_and_stops_the_others() -> None:
+def test_raises_a_permanent_error_and_stops_the_others() -> None:
     async def story() -> bool:
-        component = carrier(Recorder())
+        component = make_carrier(RecordingHandler())
         stop = asyncio.Event()
-        async with opened(component) as stores:
+        async with open_worker_stores(component) as stores:
             await stores.engines.get("queues").run(DeleteQueue("letters.fifo"))
             with pytest.raises(NotFound):
                 await run_worker(stores, component, stop=stop, wait_s=WAIT_S)
@@ -690,29 +697,29 @@ def test_what_a_pause_does_not_mend_is_raised_and_stops_the_others() -> None:
     assert asyncio.run(story())
 
 
-def test_after_a_stop_what_is_in_work_is_finished_and_nothing_new_is_begun() -> None:
+def test_finishes_messages_in_progress_after_a_stop_and_starts_no_new_ones() -> None:
     async def story() -> tuple[list[str], tuple[int, int | None]]:
         may_end = asyncio.Event()
 
         async def wait(_: ReceivedMessage[Letter]) -> None:
             await may_end.wait()
 
-        handle = Recorder(1, wait)
-        component = carrier(handle, concurrency=1)
+        handle = RecordingHandler(1, wait)
+        component = make_carrier(handle, concurrency=1)
         stop = asyncio.Event()
-        async with opened(component) as stores:
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1", "B1")
             working = asyncio.create_task(run_worker(stores, component, stop=stop, wait_s=WAIT_S))
             await handle.enough.wait()
             stop.set()
             may_end.set()
             await working
-            return handle.ids, await backlog(stores)
+            return handle.ids, await read_backlog(stores)
 
     assert asyncio.run(story()) == (["A1"], (1, 0))
 
 
-def test_what_is_not_done_when_the_grace_is_over_is_cancelled_and_given_back() -> None:
+def test_cancels_and_releases_messages_when_the_grace_period_ends() -> None:
     async def story() -> tuple[bool, int]:
         cancelled = False
 
@@ -724,10 +731,10 @@ def test_what_is_not_done_when_the_grace_is_over_is_cancelled_and_given_back() -
                 cancelled = True
                 raise
 
-        handle = Recorder(1, wait)
-        component = carrier(handle)
+        handle = RecordingHandler(1, wait)
+        component = make_carrier(handle)
         stop = asyncio.Event()
-        async with opened(component) as stores:
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1")
             working = asyncio.create_task(run_worker(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
             await handle.enough.wait()
@@ -739,14 +746,14 @@ def test_what_is_not_done_when_the_grace_is_over_is_cancelled_and_given_back() -
     assert asyncio.run(story()) == (True, 2)
 
 
-def test_a_second_stop_breaks_off_what_is_in_work() -> None:
+def test_second_stop_interrupts_messages_in_progress() -> None:
     async def story() -> int:
         async def wait(_: ReceivedMessage[Letter]) -> None:
             await asyncio.Event().wait()
 
-        handle = Recorder(1, wait)
-        component = carrier(handle)
-        async with opened(component) as stores:
+        handle = RecordingHandler(1, wait)
+        component = make_carrier(handle)
+        async with open_worker_stores(component) as stores:
             await post(stores, "A1")
             async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
                 await handle.enough.wait()
@@ -757,24 +764,24 @@ def test_a_second_stop_breaks_off_what_is_in_work() -> None:
     assert asyncio.run(story()) == 1
 
 
-# --- what is declared ---------------------------------------------------------------------------------------
+# --- declarations -------------------------------------------------------------------------------------------
 
 
-def test_a_component_that_does_not_declare_what_its_consumer_runs_is_refused() -> None:
+def test_rejects_a_component_that_does_not_declare_its_consumers_patterns() -> None:
     consumer = office.CARRIER.consumers[0]
 
     with pytest.raises(DeclarationError, match="its consumer of letters uses P3. Add them to `writes`"):
         Component("carrier", reads=(office.done,), writes=(office.take, office.hold), consumers=(consumer,))
 
 
-def test_a_consumer_of_a_queue_that_the_system_does_not_declare_is_refused() -> None:
+def test_rejects_a_consumer_of_an_undeclared_queue() -> None:
     with pytest.raises(
         DeclarationError, match="Unknown queue letters in the component carrier of postoffice"
     ):
         replace(SYSTEM, queues=[office.parcels])
 
 
-def test_a_component_with_nothing_to_work_on_is_refused() -> None:
+def test_rejects_a_component_without_work() -> None:
     async def story() -> None:
         async with open_memory_stores(SYSTEM) as stores:
             await run_worker(stores, SYSTEM.get_component("idle"))

@@ -1,4 +1,4 @@
-"""The key file: made once, readable by its owner alone, changed whole."""
+"""Key file of the file cipher: created once, readable only by its owner, replaced atomically."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ print(open_file_cipher(Path(sys.argv[1])).current_key_id)
 """
 
 
-def test_a_key_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+def test_creates_a_key_file_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     open_file_cipher(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["keys.json"]
 
 
-def test_a_key_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_key_file_that_others_can_read(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     open_file_cipher(path)
     for mode in (0o640, 0o604, 0o660):
@@ -37,7 +37,7 @@ def test_a_key_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
             open_file_cipher(path)
 
 
-def test_processes_that_make_the_file_at_once_get_the_same_key(tmp_path: Path) -> None:
+def test_processes_that_create_the_file_at_once_get_the_same_key(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     openers = [
         subprocess.Popen(
@@ -67,7 +67,7 @@ def test_a_rotation_reaches_a_cipher_that_is_open(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_lost_key_is_named(tmp_path: Path) -> None:
+def test_error_names_the_lost_key(tmp_path: Path) -> None:
     message = open_file_cipher(tmp_path / "one.json").encrypt(b"text", {})
     other = open_file_cipher(tmp_path / "other.json")
     with pytest.raises(KeyUnavailable, match=Envelope.parse(message).key_id):
@@ -79,7 +79,7 @@ def test_a_key_under_the_id_of_another_does_not_decrypt(tmp_path: Path) -> None:
     cipher = open_file_cipher(path)
     message = cipher.encrypt(b"text", {})
     held = json.loads(path.read_text())
-    other = json.loads((_made(tmp_path / "other.json")).read_text())
+    other = json.loads((_make_key_file(tmp_path / "other.json")).read_text())
     held["keys"][held["current"]] = next(iter(other["keys"].values()))
     path.write_text(json.dumps(held))
     with pytest.raises(InvalidRequest, match="damaged"):
@@ -97,7 +97,7 @@ def test_a_key_under_the_id_of_another_does_not_decrypt(tmp_path: Path) -> None:
         '{"version": 1, "current": "a", "keys": {"a": "%"}}',
     ],
 )
-def test_a_file_that_is_no_key_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_rejects_a_file_that_is_not_a_key_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys.json"
     path.touch(mode=0o600)
     path.write_text(text)
@@ -105,18 +105,18 @@ def test_a_file_that_is_no_key_file_is_refused(tmp_path: Path, text: str) -> Non
         open_file_cipher(path)
 
 
-def test_a_key_file_that_vanished_is_said_so(tmp_path: Path) -> None:
+def test_reports_a_deleted_key_file(tmp_path: Path) -> None:
     cipher = open_file_cipher(_path := tmp_path / "keys.json")
     _path.unlink()
     with pytest.raises(KeyUnavailable, match="Failed to read"):
         cipher.encrypt(b"", {})
 
 
-def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_path_where_no_file_can_be_created(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="setting `keys`"):
         open_file_cipher(tmp_path / "none" / "keys.json")
 
 
-def _made(path: Path) -> Path:
+def _make_key_file(path: Path) -> Path:
     open_file_cipher(path)
     return path

@@ -1,4 +1,4 @@
-"""Which names are of this machine, and which could be anybody's."""
+"""Host names that belong to this machine, and names that others could own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.security.hosts import is_local_host
         "dynamodb.cn-north-1.amazonaws.com.cn",
     ],
 )
-def test_a_name_that_nobody_else_can_own_is_ours(host: str) -> None:
+def test_accepts_a_name_that_others_cannot_own(host: str) -> None:
     assert is_local_host(host.encode())
 
 
@@ -56,10 +56,10 @@ def test_a_name_that_nobody_else_can_own_is_ours(host: str) -> None:
         ".",
     ],
 )
-def test_any_other_name_is_not(host: str) -> None:
+def test_rejects_any_other_name(host: str) -> None:
     assert not is_local_host(host.encode())
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_judged(host: bytes) -> None:
+def test_accepts_any_bytes_as_input(host: bytes) -> None:
     assert is_local_host(host) in {True, False}

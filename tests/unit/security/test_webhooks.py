@@ -1,4 +1,4 @@
-"""Signed webhooks: what is let in, what is refused and by which code."""
+"""Webhook signatures: accepted calls, and rejected calls with their error codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = 1_800_000_000.0
 BODY = b'{"id": 1}'
 
 
-def refused(header: str | None, *, body: bytes = BODY, now: float = NOW) -> str:
+def verify_and_get_code(header: str | None, *, body: bytes = BODY, now: float = NOW) -> str:
     with pytest.raises(AccessRefused) as refusal:
         verify(header, body, (SECRET, OLDER), now=now)
     return str(refusal.value.code)
@@ -31,42 +31,42 @@ def test_the_signature_is_hmac_sha256_over_the_timestamp_a_dot_and_the_body() ->
 
 
 @given(st.binary(), st.integers(0, 10**11))
-def test_what_is_signed_is_let_in(body: bytes, moment: int) -> None:
+def test_accepts_signed_calls(body: bytes, moment: int) -> None:
     assert verify(sign(SECRET, body, moment), body, (SECRET,), now=moment) == moment
 
 
 @pytest.mark.parametrize("secret", [SECRET, OLDER])
-def test_two_secrets_may_be_live(secret: str) -> None:
+def test_accepts_two_live_secrets(secret: str) -> None:
     assert verify(sign(secret, BODY, NOW), BODY, (SECRET, OLDER), now=NOW) == NOW
 
 
-def test_of_several_signatures_one_that_is_right_is_enough() -> None:
+def test_accepts_one_valid_signature_of_several() -> None:
     right = sign(OLDER, BODY, NOW).partition("v1=")[2]
 
     assert verify(f"t=1800000000, v1={'0' * 64}, v1={right}, v0=old", BODY, (SECRET, OLDER), now=NOW) == NOW
 
 
-def test_another_body_another_time_and_another_secret_are_refused() -> None:
+def test_rejects_another_body_time_or_secret() -> None:
     header = sign(SECRET, BODY, NOW)
 
-    assert refused(header, body=BODY + b" ") == "SignatureWrong"
-    assert refused(header.replace("t=1800000000", "t=1800000001")) == "SignatureWrong"
-    assert refused(sign("a secret of another office", BODY, NOW)) == "SignatureWrong"
+    assert verify_and_get_code(header, body=BODY + b" ") == "SignatureWrong"
+    assert verify_and_get_code(header.replace("t=1800000000", "t=1800000001")) == "SignatureWrong"
+    assert verify_and_get_code(sign("a secret of another office", BODY, NOW)) == "SignatureWrong"
 
 
 @pytest.mark.parametrize(("away", "is_in"), [(300, True), (301, False), (-300, True), (-301, False)])
-def test_the_window_is_open_as_far_to_the_future_as_to_the_past(away: float, is_in: bool) -> None:
+def test_time_window_is_symmetric(away: float, is_in: bool) -> None:
     header = sign(SECRET, BODY, NOW)
 
     if is_in:
         assert verify(header, BODY, (SECRET,), now=NOW + away) == NOW
     else:
-        assert refused(header, now=NOW + away) == "SignatureExpired"
+        assert verify_and_get_code(header, now=NOW + away) == "SignatureExpired"
 
 
-def test_a_call_without_a_signature_is_told_what_to_send() -> None:
-    assert refused(None) == "SignatureMissing"
-    assert refused("") == "SignatureMissing"
+def test_error_for_a_missing_signature_says_what_to_send() -> None:
+    assert verify_and_get_code(None) == "SignatureMissing"
+    assert verify_and_get_code("") == "SignatureMissing"
 
 
 @pytest.mark.parametrize(
@@ -83,47 +83,47 @@ def test_a_call_without_a_signature_is_told_what_to_send() -> None:
         "t=1800000000,v1=" + "a" * 5000,
     ],
 )
-def test_what_is_not_of_the_form_is_refused_as_such(header: str) -> None:
-    assert refused(header) == "SignatureMalformed"
+def test_rejects_a_malformed_header(header: str) -> None:
+    assert verify_and_get_code(header) == "SignatureMalformed"
 
 
-def test_signatures_that_are_no_ascii_are_wrong_and_no_failure() -> None:
-    assert refused("t=1800000000,v1=ü\udcff") == "SignatureWrong"
+def test_treats_non_ascii_signatures_as_wrong() -> None:
+    assert verify_and_get_code("t=1800000000,v1=ü\udcff") == "SignatureWrong"
 
 
 @pytest.mark.parametrize("secrets", [(), ("",), ("short",), (SECRET, "")])
-def test_a_secret_that_anybody_could_guess_is_a_mistake_in_the_settings(secrets: tuple[str, ...]) -> None:
+def test_rejects_a_guessable_secret_as_a_settings_error(secrets: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match="at least 16 characters"):
         verify(sign(SECRET, BODY, NOW), BODY, secrets, now=NOW)
     with pytest.raises(SettingsError, match="at least 16 characters"):
         verify_shared_secret(SECRET, secrets)
 
 
-def test_every_live_secret_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compares_every_live_secret_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
     real = hmac.compare_digest
 
-    def counted(given: bytes, expected: bytes) -> bool:
+    def count(given: bytes, expected: bytes) -> bool:
         compared.append(expected)
         return real(given, expected)
 
-    monkeypatch.setattr("holdfast.security.webhooks.hmac.compare_digest", counted)
+    monkeypatch.setattr("holdfast.security.webhooks.hmac.compare_digest", count)
     verify(sign(SECRET, BODY, NOW), BODY, (SECRET, OLDER), now=NOW)
     verify_shared_secret(SECRET, (SECRET, OLDER))
 
-    # The first is right, and the others are compared all the same.
+    # The first secret matches, and the others are still compared.
     assert len(set(compared)) == 4
 
 
 @pytest.mark.parametrize("given", [SECRET, OLDER])
-def test_a_fixed_header_with_a_live_secret_is_let_in(given: str) -> None:
+def test_accepts_a_fixed_header_with_a_live_secret(given: str) -> None:
     verify_shared_secret(given, (SECRET, OLDER))
 
 
 @pytest.mark.parametrize(
     ("given", "code"), [(None, "SecretMissing"), ("", "SecretMissing"), ("guess", "SecretWrong")]
 )
-def test_a_fixed_header_without_one_is_refused(given: str | None, code: str) -> None:
+def test_rejects_a_fixed_header_without_a_live_secret(given: str | None, code: str) -> None:
     with pytest.raises(AccessRefused) as refusal:
         verify_shared_secret(given, (SECRET, OLDER))
 

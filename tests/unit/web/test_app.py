@@ -1,4 +1,6 @@
-"""What is around the routes of every system: description, health, metrics, the size and the name of a request."""
+"""Everything around the routes of a system: OpenAPI description, health, metrics, pagination, request
+limits.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from fastapi import APIRouter, FastAPI, Request
 
 from holdfast.core.errors import StoreClosed
 from holdfast.web import PageOf, PageRequest, RequestedPage, describe_problem
-from tests.unit.web.calling import PROBLEM_JSON, app_of, call, problem_in
+from tests.unit.web.app_client import PROBLEM_JSON, build_app, call, get_problem
 
 METRICS = '# TYPE reads_total counter\nreads_total{table="seats"} 2.0\n'
 
 
-def seats() -> APIRouter:
+def build_seat_router() -> APIRouter:
     router = APIRouter()
 
     @router.get("/seats", responses={404: describe_problem("There is no such flight.")})
@@ -33,32 +35,32 @@ def seats() -> APIRouter:
     return router
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def get_description(app: FastAPI) -> dict[str, Any]:
     answer = call(app, "GET", "/openapi.json")
     assert answer.status_code == 200
     description: dict[str, Any] = answer.json()
     return description
 
 
-# --- the description ----------------------------------------------------------------------------------------
+# --- OpenAPI description ------------------------------------------------------------------------------------
 
 
 def test_the_description_has_title_version_and_paths() -> None:
-    description = described(app_of(seats()))
+    description = get_description(build_app(build_seat_router()))
 
     assert description["info"] == {"title": "Seats", "version": "1.2.3"}
     assert set(description["paths"]) == {"/seats", "/health"}
 
 
-def test_the_library_s_own_routes_have_fixed_operation_ids() -> None:
-    paths = described(app_of(metrics=lambda: METRICS))["paths"]
+def test_library_routes_have_fixed_operation_ids() -> None:
+    paths = get_description(build_app(metrics=lambda: METRICS))["paths"]
 
     assert paths["/health"]["get"]["operationId"] == "health_health_get"
     assert paths["/metrics"]["get"]["operationId"] == "metrics_text_metrics_get"
 
 
-def test_the_description_tells_of_problems_wherever_something_can_fail() -> None:
-    description = described(app_of(seats(), metrics=lambda: METRICS))
+def test_description_lists_problems_wherever_a_route_can_fail() -> None:
+    description = get_description(build_app(build_seat_router(), metrics=lambda: METRICS))
 
     reference = {"$ref": "#/components/schemas/Problem"}
     for path in description["paths"].values():
@@ -71,123 +73,128 @@ def test_the_description_tells_of_problems_wherever_something_can_fail() -> None
     assert listed["404"]["description"] == "There is no such flight."
 
 
-def test_every_schema_the_description_refers_to_is_in_it() -> None:
-    description = described(app_of(seats()))
+def test_description_contains_every_schema_it_refers_to() -> None:
+    description = get_description(build_app(build_seat_router()))
 
     schemas = description["components"]["schemas"]
     assert {"Problem", "Fault", "PageOf_str_"} <= schemas.keys()
     assert "HTTPValidationError" not in schemas
-    assert set(_references(description)) <= {f"#/components/schemas/{name}" for name in schemas}
+    assert set(_list_references(description)) <= {f"#/components/schemas/{name}" for name in schemas}
 
 
-def _references(node: object) -> list[str]:
+def _list_references(node: object) -> list[str]:
     if isinstance(node, dict):
         own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
-        return own + [each for value in node.values() for each in _references(value)]
+        return own + [each for value in node.values() for each in _list_references(value)]
     if isinstance(node, list):
-        return [each for value in node for each in _references(value)]
+        return [each for value in node for each in _list_references(value)]
     return []
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
-def test_there_is_no_page_that_loads_scripts_from_elsewhere(path: str) -> None:
-    assert call(app_of(seats()), "GET", path).status_code == 404
+def test_has_no_page_that_loads_external_scripts(path: str) -> None:
+    assert call(build_app(build_seat_router()), "GET", path).status_code == 404
 
 
 # --- health and metrics -------------------------------------------------------------------------------------
 
 
 def test_health_is_ok() -> None:
-    assert call(app_of(), "GET", "/health").json() == {"status": "ok"}
+    assert call(build_app(), "GET", "/health").json() == {"status": "ok"}
 
 
-def test_health_is_what_the_check_finds() -> None:
+def test_health_is_the_result_of_the_check() -> None:
     async def check() -> None:
         raise StoreClosed("closed")
 
-    assert problem_in(call(app_of(check=check), "GET", "/health"))["status"] == 503
+    assert get_problem(call(build_app(check=check), "GET", "/health"))["status"] == 503
 
 
-def test_metrics_are_the_text_that_was_given() -> None:
-    answer = call(app_of(metrics=lambda: METRICS), "GET", "/metrics")
+def test_metrics_returns_the_given_text() -> None:
+    answer = call(build_app(metrics=lambda: METRICS), "GET", "/metrics")
 
     assert answer.text == METRICS
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_without_metrics_there_are_none() -> None:
-    assert call(app_of(), "GET", "/metrics").status_code == 404
+def test_has_no_metrics_route_without_metrics() -> None:
+    assert call(build_app(), "GET", "/metrics").status_code == 404
 
 
-# --- pages --------------------------------------------------------------------------------------------------
+# --- pagination ---------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_asked_for_by_limit_and_cursor_beside_the_routes_own_parameters() -> None:
-    answer = call(app_of(seats()), "GET", "/seats?limit=1&cursor=abc&row=7")
+def test_takes_limit_and_cursor_next_to_the_routes_own_parameters() -> None:
+    answer = call(build_app(build_seat_router()), "GET", "/seats?limit=1&cursor=abc&row=7")
 
     assert answer.json() == {"items": ["7A"], "cursor": "abc"}
 
 
-def test_a_first_page_needs_neither_and_the_last_has_no_cursor() -> None:
-    assert call(app_of(seats()), "GET", "/seats").json() == {"items": ["1A", "1B"], "cursor": None}
+def test_first_page_needs_neither_and_the_last_has_no_cursor() -> None:
+    assert call(build_app(build_seat_router()), "GET", "/seats").json() == {
+        "items": ["1A", "1B"],
+        "cursor": None,
+    }
     assert PageRequest() == PageRequest(limit=100, cursor=None)
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "cursor=", "cursor=" + "c" * 10_001])
-def test_a_page_out_of_bounds_is_refused(query: str) -> None:
-    problem = problem_in(call(app_of(seats()), "GET", f"/seats?{query}"))
+def test_rejects_a_page_size_out_of_bounds(query: str) -> None:
+    problem = get_problem(call(build_app(build_seat_router()), "GET", f"/seats?{query}"))
 
     assert problem["status"] == 422
     assert [fault["pointer"] for fault in problem["errors"]] == ["/query/" + query.partition("=")[0]]
 
 
-# --- the doors ----------------------------------------------------------------------------------------------
+# --- middleware ---------------------------------------------------------------------------------------------
 
 
-async def in_pieces(*pieces: bytes) -> AsyncIterator[bytes]:
+async def stream_body(*pieces: bytes) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
 
 
-def test_a_body_of_the_largest_size_is_taken() -> None:
-    app = app_of(seats(), body_bytes_max=8)
+def test_accepts_a_body_of_the_maximum_size() -> None:
+    app = build_app(build_seat_router(), body_bytes_max=8)
 
     assert call(app, "PUT", "/seats", content=b"12345678").json() == 8
-    assert call(app, "PUT", "/seats", content=in_pieces(b"1234", b"5678")).json() == 8
+    assert call(app, "PUT", "/seats", content=stream_body(b"1234", b"5678")).json() == 8
 
 
-def test_a_body_that_says_it_is_too_large_is_refused() -> None:
-    answer = call(app_of(seats(), body_bytes_max=8), "PUT", "/seats", content=b"123456789")
+def test_rejects_a_body_with_a_too_large_content_length() -> None:
+    answer = call(build_app(build_seat_router(), body_bytes_max=8), "PUT", "/seats", content=b"123456789")
 
-    assert "larger than the limit of 8 bytes" in problem_in(answer)["detail"]
+    assert "larger than the limit of 8 bytes" in get_problem(answer)["detail"]
     assert answer.status_code == 413
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST"])
-def test_a_body_that_becomes_too_large_is_refused(method: str) -> None:
-    pieces = in_pieces(b'["1234', b'56789"]')
+def test_rejects_a_streamed_body_that_becomes_too_large(method: str) -> None:
+    pieces = stream_body(b'["1234', b'56789"]')
     headers = {"Content-Type": "application/json"}
 
-    answer = call(app_of(seats(), body_bytes_max=8), method, "/seats", content=pieces, headers=headers)
+    answer = call(
+        build_app(build_seat_router(), body_bytes_max=8), method, "/seats", content=pieces, headers=headers
+    )
 
-    assert problem_in(answer)["status"] == 413
+    assert get_problem(answer)["status"] == 413
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}])
-def test_a_json_body_that_does_not_say_so_is_refused(headers: dict[str, str]) -> None:
-    # A page of another origin may send such a one without asking first.
-    answer = call(app_of(seats()), "POST", "/seats", content=b'["Amal"]', headers=headers)
+def test_rejects_a_json_body_without_its_content_type(headers: dict[str, str]) -> None:
+    # A page of another origin may send this without a preflight request.
+    answer = call(build_app(build_seat_router()), "POST", "/seats", content=b'["Amal"]', headers=headers)
 
-    assert problem_in(answer)["status"] == 422
+    assert get_problem(answer)["status"] == 422
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost", "[::1]:9"])
-def test_a_name_of_this_machine_is_answered(host: str) -> None:
-    assert call(app_of(), "GET", "/health", host=host).status_code == 200
+def test_accepts_a_local_host_name(host: str) -> None:
+    assert call(build_app(), "GET", "/health", host=host).status_code == 200
 
 
-def test_a_name_of_somebody_else_is_refused_where_no_token_guards() -> None:
-    answer = call(app_of(), "GET", "/health", host="rebound.example")
+def test_rejects_a_foreign_host_name_without_a_token() -> None:
+    answer = call(build_app(), "GET", "/health", host="rebound.example")
 
-    assert problem_in(answer)["status"] == 403
-    assert call(app_of(token="t0ken"), "GET", "/health", host="api.example").status_code == 200
+    assert get_problem(answer)["status"] == 403
+    assert call(build_app(token="t0ken"), "GET", "/health", host="api.example").status_code == 200

@@ -1,4 +1,4 @@
-"""Every failure is answered as a problem detail, with what the caller may know and no more."""
+"""Errors as problem details: callers see what concerns them and no more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel
 from holdfast.core import errors
 from holdfast.core.errors import HoldfastError
 from holdfast.web.problems import _MAPPINGS
-from tests.unit.web.calling import app_of, call, problem_in
+from tests.unit.web.app_client import build_app, call, get_problem
 
 SECRET = "the file /data/tables.db of host 10.0.0.7"
 
@@ -55,31 +55,27 @@ TOKENS: list[tuple[HoldfastError, int, str | None]] = [
 ]
 
 
-def failing(error: Exception) -> FastAPI:
+def build_failing_app(error: Exception) -> FastAPI:
     router = APIRouter()
 
     @router.get("/fails")
     async def fails() -> None:
         raise error
 
-    return app_of(router)
+    return build_app(router)
 
 
 @pytest.mark.parametrize(("error", "status", "challenge"), TOKENS)
-def test_who_is_refused_for_its_token_is_told_what_to_bring(
-    error: HoldfastError, status: int, challenge: str | None
-) -> None:
-    answer = call(failing(error), "GET", "/fails")
+def test_refused_token_says_what_to_send(error: HoldfastError, status: int, challenge: str | None) -> None:
+    answer = call(build_failing_app(error), "GET", "/fails")
 
-    assert (problem_in(answer)["status"], answer.headers.get("www-authenticate")) == (status, challenge)
+    assert (get_problem(answer)["status"], answer.headers.get("www-authenticate")) == (status, challenge)
     assert answer.headers.get("retry-after") == ("10" if status == 503 else None)
 
 
 @pytest.mark.parametrize(("kind", "status", "title"), REFUSED)
-def test_what_the_caller_can_mend_is_told_in_the_errors_own_words(
-    kind: type[HoldfastError], status: int, title: str
-) -> None:
-    problem = problem_in(call(failing(kind("Seat 7A is taken.")), "GET", "/fails"))
+def test_error_of_the_caller_keeps_its_message(kind: type[HoldfastError], status: int, title: str) -> None:
+    problem = get_problem(call(build_failing_app(kind("Seat 7A is taken.")), "GET", "/fails"))
 
     assert problem["status"] == status
     assert problem["type"] == f"urn:holdfast:error:{kind.label}"
@@ -88,12 +84,12 @@ def test_what_the_caller_can_mend_is_told_in_the_errors_own_words(
 
 
 @pytest.mark.parametrize(("error", "status", "kind"), HIDDEN, ids=lambda value: type(value).__name__)
-def test_what_only_the_operator_can_mend_is_logged_once_and_not_told(
+def test_error_for_the_operator_is_logged_once_and_not_shown(
     error: HoldfastError, status: int, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = call(failing(error), "GET", "/fails")
+    answer = call(build_failing_app(error), "GET", "/fails")
 
-    problem = problem_in(answer)
+    problem = get_problem(answer)
     assert problem["status"] == status
     assert problem["type"] == f"urn:holdfast:error:{kind}"
     assert SECRET not in answer.text
@@ -102,7 +98,7 @@ def test_what_only_the_operator_can_mend_is_logged_once_and_not_told(
     assert problem["instance"] in record.getMessage()
 
 
-def test_every_error_has_an_answer() -> None:
+def test_every_error_has_a_status() -> None:
     def below(kind: type[HoldfastError]) -> list[type[HoldfastError]]:
         return [kind, *(each for child in kind.__subclasses__() for each in below(child))]
 
@@ -111,11 +107,11 @@ def test_every_error_has_an_answer() -> None:
         assert nearest is not HoldfastError or kind.__base__ in (HoldfastError, Exception), kind
 
 
-def test_the_hint_beside_a_message_is_told_too() -> None:
+def test_response_includes_the_hint() -> None:
     error = errors.NotFound("There is no flight EY11.")
     error.add_note("Flights are named with four digits: EY0011.")
 
-    assert problem_in(call(failing(error), "GET", "/fails"))["detail"] == (
+    assert get_problem(call(build_failing_app(error), "GET", "/fails"))["detail"] == (
         "There is no flight EY11. Flights are named with four digits: EY0011."
     )
 
@@ -134,12 +130,10 @@ def test_the_hint_beside_a_message_is_told_too() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_who_may_try_again_is_told_after_how_many_whole_seconds(
-    error: HoldfastError, status: int, seconds: str
-) -> None:
-    answer = call(failing(error), "GET", "/fails")
+def test_retryable_error_states_whole_seconds(error: HoldfastError, status: int, seconds: str) -> None:
+    answer = call(build_failing_app(error), "GET", "/fails")
 
-    assert problem_in(answer)["status"] == status
+    assert get_problem(answer)["status"] == status
     assert answer.headers["retry-after"] == seconds
 
 
@@ -152,59 +146,63 @@ def test_who_may_try_again_is_told_after_how_many_whole_seconds(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_guarantee_that_holds_a_caller_back_shows_no_key_and_bothers_no_operator(
+def test_guarantee_that_blocks_a_caller_shows_no_key_and_logs_nothing(
     error: HoldfastError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = call(failing(error), "GET", "/fails")
+    answer = call(build_failing_app(error), "GET", "/fails")
 
-    assert problem_in(answer)["type"] == f"urn:holdfast:error:{error.label}"
+    assert get_problem(answer)["type"] == f"urn:holdfast:error:{error.label}"
     assert 400 <= answer.status_code < 500
     assert SECRET not in answer.text
     assert caplog.records == []
 
 
-def test_a_caller_that_does_not_prove_who_it_is_is_told_why_and_nothing_is_logged(
+def test_unauthenticated_caller_gets_the_reason_and_nothing_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    answer = call(failing(errors.CallerRefused("SignatureWrong", "It is another's.")), "GET", "/fails")
+    answer = call(
+        build_failing_app(errors.CallerRefused("SignatureWrong", "It is another's.")), "GET", "/fails"
+    )
 
-    problem = problem_in(answer)
+    problem = get_problem(answer)
     assert (problem["status"], problem["title"]) == (401, "Caller refused")
     assert problem["detail"] == "SignatureWrong: It is another's."
     assert caplog.records == []
 
 
-def test_a_write_that_may_be_done_is_not_offered_for_a_repeat() -> None:
-    answer = call(failing(errors.OutcomeUnknown("x", safe_to_repeat=False)), "GET", "/fails")
+def test_possibly_done_write_is_not_retryable() -> None:
+    answer = call(build_failing_app(errors.OutcomeUnknown("x", safe_to_repeat=False)), "GET", "/fails")
 
     assert "retry-after" not in answer.headers
 
 
-def test_a_condition_of_a_header_that_fails_is_a_failed_precondition() -> None:
-    answer = call(failing(errors.ConditionFailed()), "GET", "/fails", headers={"If-Match": '"7"'})
+def test_failed_header_condition_is_412() -> None:
+    answer = call(build_failing_app(errors.ConditionFailed()), "GET", "/fails", headers={"If-Match": '"7"'})
 
-    assert problem_in(answer)["status"] == 412
+    assert get_problem(answer)["status"] == 412
 
 
-def test_of_errors_raised_together_the_gravest_is_told() -> None:
+def test_reports_the_gravest_of_several_errors() -> None:
     group = ExceptionGroup(
         "gathered", [errors.NotFound("x"), ExceptionGroup("inner", [errors.StoreBusy("y")])]
     )
 
-    assert problem_in(call(failing(group), "GET", "/fails"))["status"] == 503
+    assert get_problem(call(build_failing_app(group), "GET", "/fails"))["status"] == 503
 
 
-def test_a_group_with_a_stranger_in_it_is_unexpected(caplog: pytest.LogCaptureFixture) -> None:
+def test_group_with_an_unknown_error_is_unexpected(caplog: pytest.LogCaptureFixture) -> None:
     group = ExceptionGroup("gathered", [errors.NotFound("x"), ZeroDivisionError(SECRET)])
 
-    assert problem_in(call(failing(group), "GET", "/fails"))["status"] == 500
+    assert get_problem(call(build_failing_app(group), "GET", "/fails"))["status"] == 500
     assert len(caplog.records) == 1
 
 
-def test_the_unexpected_is_logged_once_with_its_trace_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    answer = call(failing(ZeroDivisionError(SECRET)), "GET", "/fails")
+def test_unexpected_error_is_logged_once_with_its_traceback_and_not_shown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answer = call(build_failing_app(ZeroDivisionError(SECRET)), "GET", "/fails")
 
-    problem = problem_in(answer)
+    problem = get_problem(answer)
     assert (problem["status"], problem["type"], problem["title"]) == (
         500,
         "about:blank",
@@ -217,7 +215,7 @@ def test_the_unexpected_is_logged_once_with_its_trace_and_not_told(caplog: pytes
     assert problem["instance"] in record.getMessage()
 
 
-def test_a_failure_in_the_middle_of_an_answer_is_left_to_the_server() -> None:
+def test_failure_within_a_response_is_left_to_the_server() -> None:
     router = APIRouter()
 
     @router.get("/half")
@@ -229,21 +227,21 @@ def test_a_failure_in_the_middle_of_an_answer_is_left_to_the_server() -> None:
         return StreamingResponse(pieces())
 
     with pytest.raises(ZeroDivisionError):
-        call(app_of(router), "GET", "/half")
+        call(build_app(router), "GET", "/half")
 
 
-def test_an_answer_of_ours_that_breaks_its_own_model_is_our_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_response_that_violates_its_model_is_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
     router = APIRouter()
 
     @router.get("/count")
     async def count() -> int:
         return "many"  # type: ignore[return-value]
 
-    assert problem_in(call(app_of(router), "GET", "/count"))["status"] == 500
+    assert get_problem(call(build_app(router), "GET", "/count"))["status"] == 500
     assert len(caplog.records) == 1
 
 
-# --- requests in the wrong shape ----------------------------------------------------------------------------
+# --- invalid requests ---------------------------------------------------------------------------------------
 
 
 class Passenger(BaseModel):
@@ -255,7 +253,7 @@ class Booking(BaseModel):
     passengers: list[Passenger]
 
 
-def booking_app() -> FastAPI:
+def build_booking_app() -> FastAPI:
     router = APIRouter()
 
     @router.post("/flights/{number}/bookings")
@@ -264,18 +262,18 @@ def booking_app() -> FastAPI:
     ) -> None:
         raise HTTPException(418, "no tea")
 
-    return app_of(router)
+    return build_app(router)
 
 
-def test_every_part_that_cannot_be_used_is_pointed_at() -> None:
+def test_points_at_every_invalid_part() -> None:
     answer = call(
-        booking_app(),
+        build_booking_app(),
         "POST",
         "/flights/x/bookings?weight/kg=-1",
         json={"passengers": [{"name": SECRET, "age": "old"}]},
     )
 
-    problem = problem_in(answer)
+    problem = get_problem(answer)
     assert problem["status"] == 422
     assert problem["type"] == "urn:holdfast:error:InvalidParameters"
     assert problem["detail"].startswith("3 parts of the request")
@@ -287,37 +285,37 @@ def test_every_part_that_cannot_be_used_is_pointed_at() -> None:
     assert SECRET not in answer.text
 
 
-def test_a_body_that_is_no_json_is_pointed_at_as_a_whole() -> None:
+def test_points_at_the_whole_body_if_it_is_not_json() -> None:
     answer = call(
-        booking_app(),
+        build_booking_app(),
         "POST",
         "/flights/1/bookings?weight/kg=1",
         content=b'{"passengers": [',
         headers={"Content-Type": "application/json"},
     )
 
-    assert [fault["pointer"] for fault in problem_in(answer)["errors"]] == ["/body"]
+    assert [fault["pointer"] for fault in get_problem(answer)["errors"]] == ["/body"]
 
 
-def taking_apart() -> FastAPI:
+def build_parsing_app() -> FastAPI:
     router = APIRouter()
 
     @router.post("/bookings")
     async def book(request: Request) -> int:
         return len(Booking.model_validate_json(await request.body()).passengers)
 
-    return app_of(router)
+    return build_app(router)
 
 
-def test_a_body_that_a_route_takes_apart_itself_is_refused_with_the_places_and_no_values(
+def test_body_parsed_by_the_route_is_rejected_with_locations_and_no_values(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, "holdfast.web")
     body = json.dumps({"passengers": [{"name": "amal@example.org", "age": SECRET}, {"age": 7}]}).encode()
 
-    answer = call(taking_apart(), "POST", "/bookings", content=body)
+    answer = call(build_parsing_app(), "POST", "/bookings", content=body)
 
-    problem = problem_in(answer)
+    problem = get_problem(answer)
     assert (problem["status"], problem["type"]) == (400, "urn:holdfast:error:InvalidBody")
     assert {fault["pointer"]: fault["detail"] for fault in problem["errors"]} == {
         "/passengers/0/age": "Input should be a valid integer, unable to parse string as an integer",
@@ -330,16 +328,16 @@ def test_a_body_that_a_route_takes_apart_itself_is_refused_with_the_places_and_n
     assert problem["instance"] in record.getMessage()
 
 
-def test_a_body_that_a_route_takes_apart_and_that_is_no_json_is_refused_as_a_whole() -> None:
-    answer = call(taking_apart(), "POST", "/bookings", content=b"{")
+def test_body_parsed_by_the_route_that_is_not_json_is_rejected_as_a_whole() -> None:
+    answer = call(build_parsing_app(), "POST", "/bookings", content=b"{")
 
-    assert [fault["pointer"] for fault in problem_in(answer)["errors"]] == [""]
+    assert [fault["pointer"] for fault in get_problem(answer)["errors"]] == [""]
     assert answer.status_code == 400
 
 
-def test_what_a_models_own_check_says_of_a_value_is_not_told() -> None:
+def test_message_of_a_models_validator_is_not_shown() -> None:
     class Ticket(BaseModel):
-        number: Annotated[str, AfterValidator(refused)]
+        number: Annotated[str, AfterValidator(reject)]
 
     router = APIRouter()
 
@@ -347,59 +345,59 @@ def test_what_a_models_own_check_says_of_a_value_is_not_told() -> None:
     async def take(request: Request) -> None:
         Ticket.model_validate_json(await request.body())
 
-    answer = call(app_of(router), "POST", "/tickets", json={"number": SECRET})
+    answer = call(build_app(router), "POST", "/tickets", json={"number": SECRET})
 
-    assert problem_in(answer)["errors"] == [
-        {"pointer": "/number", "detail": "It fails a check of its model."}
+    assert get_problem(answer)["errors"] == [
+        {"pointer": "/number", "detail": "The value breaks a rule for this field."}
     ]
 
 
-def refused(value: str) -> str:
+def reject(value: str) -> str:
     raise ValueError(f"{value} is no number")
 
 
-def test_an_exception_of_the_framework_keeps_its_status_and_words() -> None:
-    answer = call(booking_app(), "POST", "/flights/1/bookings?weight/kg=1", json={"passengers": []})
+def test_framework_exception_keeps_its_status_and_message() -> None:
+    answer = call(build_booking_app(), "POST", "/flights/1/bookings?weight/kg=1", json={"passengers": []})
 
-    problem = problem_in(answer)
+    problem = get_problem(answer)
     assert problem["status"] == 418
     assert problem["type"] == "about:blank"
     assert problem["detail"] == "no tea"
 
 
-def test_an_unknown_path_is_told_where_the_known_ones_are() -> None:
-    problem = problem_in(call(booking_app(), "GET", "/nowhere"))
+def test_unknown_path_says_where_the_known_ones_are() -> None:
+    problem = get_problem(call(build_booking_app(), "GET", "/nowhere"))
 
     assert problem["status"] == 404
     assert problem["detail"] == "/nowhere not found. /openapi.json lists all paths."
 
 
-def test_an_unknown_method_is_told_the_known_ones() -> None:
-    answer = call(booking_app(), "DELETE", "/flights/1/bookings")
+def test_unknown_method_lists_the_known_ones() -> None:
+    answer = call(build_booking_app(), "DELETE", "/flights/1/bookings")
 
-    problem = problem_in(answer)
+    problem = get_problem(answer)
     assert problem["status"] == 405
     assert problem["detail"] == "/flights/1/bookings does not accept DELETE: use POST."
     assert answer.headers["allow"] == "POST"
 
 
-def test_a_status_without_a_name_is_kept() -> None:
-    assert problem_in(call(failing(HTTPException(499, "gone")), "GET", "/fails"))["status"] == 499
+def test_keeps_a_status_without_a_name() -> None:
+    assert get_problem(call(build_failing_app(HTTPException(499, "gone")), "GET", "/fails"))["status"] == 499
 
 
-def test_a_path_cannot_write_lines_of_its_own_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_path_cannot_inject_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     router = APIRouter()
 
     @router.get("/{name}")
     async def fails(name: str) -> None:
         raise ZeroDivisionError
 
-    call(app_of(router), "GET", "/a%0AERROR%20forged")
+    call(build_app(router), "GET", "/a%0AERROR%20forged")
 
     assert "\n" not in caplog.records[0].getMessage()
 
 
-def test_an_exception_that_is_no_failure_has_no_body() -> None:
-    answer = call(failing(HTTPException(304, headers={"ETag": '"7"'})), "GET", "/fails")
+def test_exception_with_a_success_status_has_no_body() -> None:
+    answer = call(build_failing_app(HTTPException(304, headers={"ETag": '"7"'})), "GET", "/fails")
 
     assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", '"7"')

@@ -1,4 +1,4 @@
-"""With a token, nothing but health and the description is told to those who do not have it."""
+"""Static token: without it, callers see only health and the description."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from holdfast.core.errors import SettingsError
-from tests.unit.web.calling import app_of, call, problem_in
+from tests.unit.web.app_client import build_app, call, get_problem
 
 TOKEN = "s3cret-and-long=="
 
 
-def guarded() -> FastAPI:
+def build_guarded_app() -> FastAPI:
     router = APIRouter()
 
     @router.get("/seats")
     async def seats() -> list[str]:
         return ["7A"]
 
-    return app_of(router, token=TOKEN, metrics=lambda: "")
+    return build_app(router, token=TOKEN, metrics=lambda: "")
 
 
 @pytest.mark.parametrize("path", ["/seats", "/metrics"])
-def test_the_token_opens_every_route(path: str) -> None:
+def test_token_grants_access_to_every_route(path: str) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
 
-    assert call(guarded(), "GET", path, headers=headers).status_code == 200
+    assert call(build_guarded_app(), "GET", path, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/seats", "/metrics"])
@@ -39,23 +39,21 @@ def test_the_token_opens_every_route(path: str) -> None:
         ({"Authorization": "Bearer "}, None),
     ],
 )
-def test_whoever_has_no_token_or_another_is_refused(
-    path: str, headers: dict[str, str], challenge: str | None
-) -> None:
-    answer = call(guarded(), "GET", path, headers=headers)
+def test_rejects_a_missing_or_wrong_token(path: str, headers: dict[str, str], challenge: str | None) -> None:
+    answer = call(build_guarded_app(), "GET", path, headers=headers)
 
-    assert problem_in(answer)["status"] == 401
+    assert get_problem(answer)["status"] == 401
     assert challenge is None or answer.headers["www-authenticate"] == challenge
 
 
 def test_health_and_the_description_need_no_token() -> None:
-    assert call(guarded(), "GET", "/health").status_code == 200
-    assert call(guarded(), "GET", "/openapi.json").json()["paths"]["/seats"]["get"]["security"]
+    assert call(build_guarded_app(), "GET", "/health").status_code == 200
+    assert call(build_guarded_app(), "GET", "/openapi.json").json()["paths"]["/seats"]["get"]["security"]
 
 
 @pytest.mark.parametrize("token", ["", "  ", "two words", "schlüssel", "line\n"])
-def test_a_token_that_nobody_could_send_is_refused(token: str) -> None:
+def test_rejects_a_token_that_cannot_be_sent(token: str) -> None:
     with pytest.raises(
         SettingsError, match=r"Invalid token: expected letters, digits and - \. _ ~ \+ /\. Make one"
     ):
-        app_of(token=token)
+        build_app(token=token)

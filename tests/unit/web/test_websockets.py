@@ -1,4 +1,4 @@
-"""WebSockets over the real server: they are carried, bounded, refused in words, and told of an end."""
+"""WebSockets over the real server: bounded, refused with a reason, and closed with the server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def echo_router() -> APIRouter:
     return router
 
 
-def talked(talk: Talk) -> None:
+def run_talk(talk: Talk) -> None:
     with serve_in_thread(make_app("Echo", "1", [], signed=[echo_router()])) as url:
         asyncio.run(talk(url.replace("http://", "ws://") + "/echo"))
 
@@ -47,33 +47,33 @@ def test_an_app_may_have_websockets() -> None:
             await socket.send("x" * MAX_WEBSOCKET_BYTES)
             assert len(await socket.recv()) == MAX_WEBSOCKET_BYTES
 
-    talked(talk)
+    run_talk(talk)
 
 
-def test_a_message_that_is_too_large_ends_its_connection_and_no_other(
+def test_too_large_message_closes_only_its_own_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def talk(url: str) -> None:
         async with connect(url) as other, connect(url) as socket:
             await socket.send("x" * (MAX_WEBSOCKET_BYTES + 1))
-            assert await code_of(socket) == 1009
+            assert await get_close_code(socket) == 1009
             await other.send("still here")
             assert await other.recv() == "still here"
 
-    talked(talk)
+    run_talk(talk)
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
-def test_a_connection_is_told_when_the_server_ends() -> None:
+def test_connection_is_closed_with_a_reason_when_the_server_ends() -> None:
     async def talk() -> None:
         with serve_in_thread(make_app("Echo", "1", [], signed=[echo_router()])) as url:
             socket = await connect(url.replace("http://", "ws://") + "/echo")
-        assert await code_of(socket) == 1012
+        assert await get_close_code(socket) == 1012
 
     asyncio.run(talk())
 
 
-def test_without_a_token_only_names_of_this_machine_open_one() -> None:
+def test_only_local_host_names_connect_without_a_token() -> None:
     async def talk() -> None:
         with serve_in_thread(make_app("Echo", "1", [echo_router()])) as url:
             place = url.replace("http://", "ws://") + "/echo"
@@ -87,7 +87,7 @@ def test_without_a_token_only_names_of_this_machine_open_one() -> None:
     asyncio.run(talk())
 
 
-def test_one_that_is_refused_with_an_answer_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_connection_is_not_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
     router = APIRouter()
 
     @router.websocket("/closed")
@@ -113,7 +113,7 @@ def test_one_that_is_refused_with_an_answer_is_no_error_in_the_log(caplog: pytes
         ([(b"authorization", b"Bearer not a token")], "TokenMalformed"),
     ],
 )
-def test_a_websocket_proves_itself_by_the_same_header(headers: list[Any], code: str) -> None:
+def test_websocket_uses_the_same_token_header(headers: list[Any], code: str) -> None:
     with pytest.raises(TokenRefused) as refused:
         get_bearer_token(HTTPConnection({"type": "websocket", "headers": headers}))
     assert refused.value.code == code
@@ -121,7 +121,7 @@ def test_a_websocket_proves_itself_by_the_same_header(headers: list[Any], code: 
     assert get_bearer_token(HTTPConnection({"type": "websocket", "headers": good})) == "a.b.c"
 
 
-async def code_of(socket: ClientConnection) -> int | None:
+async def get_close_code(socket: ClientConnection) -> int | None:
     with pytest.raises(ConnectionClosed):
         await socket.recv()
     return socket.close_code

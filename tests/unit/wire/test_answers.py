@@ -1,4 +1,4 @@
-"""Results into the JSON of an answer: exactly the members that the service sends."""
+"""Results encoded as JSON answers, with exactly the members that the service sends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.operations.tables import (
     ConsumedCapacity,
     Delete,
     GetItemResult,
-    KeysOfTable,
+    KeysAndAttributes,
     Operation,
     PageResult,
     Put,
@@ -22,11 +22,11 @@ from holdfast.operations.tables import (
     Units,
     WriteResult,
 )
-from holdfast.wire.arns import Place
+from holdfast.wire.arns import AwsLocation
 from holdfast.wire.dispatch import decode, encode
 
 KEY = {"a": {"S": "b"}}
-PLACE = Place("us-east-1", "000000000000")
+PLACE = AwsLocation("us-east-1", "000000000000")
 REQUESTS: dict[str, Any] = {
     "GetItem": {"TableName": "abc", "Key": KEY},
     "PutItem": {"TableName": "abc", "Item": KEY},
@@ -85,7 +85,7 @@ def test_a_page_has_its_counts_and_a_last_key_only_if_there_is_more(operation: s
     }
 
 
-def test_what_a_batch_left_undone_can_be_sent_again_as_it_is() -> None:
+def test_unprocessed_writes_can_be_resent_unchanged() -> None:
     assert answer("BatchWriteItem", BatchWriteItemResult()) == {"UnprocessedItems": {}}
     left = BatchWriteItemResult(unprocessed=(Put("abc", {"a": "b"}), Delete("abc", {"a": "b"})))
     assert answer("BatchWriteItem", left) == {
@@ -97,7 +97,7 @@ def test_what_a_batch_left_undone_can_be_sent_again_as_it_is() -> None:
     }
 
 
-def test_keys_left_unread_keep_the_callers_words() -> None:
+def test_unprocessed_keys_keep_the_callers_parameters() -> None:
     wanted = {
         "Keys": [KEY, {"a": {"S": "c"}}],
         "ConsistentRead": True,
@@ -106,12 +106,12 @@ def test_keys_left_unread_keep_the_callers_words() -> None:
     }
     body = json.dumps({"RequestItems": {"abc": wanted}}).encode()
     codec, operation = decode("DynamoDB_20120810.BatchGetItem", body)
-    left = KeysOfTable("abc", ({"a": "c"},), consistent=True)
-    told = json.loads(encode(codec, operation, BatchGetItemResult(items={}, unprocessed=(left,)), PLACE))
-    assert told["UnprocessedKeys"] == {"abc": wanted | {"Keys": [{"a": {"S": "c"}}]}}
+    left = KeysAndAttributes("abc", ({"a": "c"},), consistent=True)
+    encoded = json.loads(encode(codec, operation, BatchGetItemResult(items={}, unprocessed=(left,)), PLACE))
+    assert encoded["UnprocessedKeys"] == {"abc": wanted | {"Keys": [{"a": {"S": "c"}}]}}
 
 
-def test_a_transaction_of_reads_has_a_place_for_each() -> None:
+def test_transactional_read_answers_every_position() -> None:
     assert answer("TransactGetItems", TransactGetItemsResult(items=({"a": "b"}, None))) == {
         "Responses": [{"Item": KEY}, {}]
     }
@@ -127,7 +127,7 @@ def test_the_total_consumed_is_the_sum_over_table_and_indexes() -> None:
     }
 
 
-def test_what_each_index_consumed_is_told_on_request() -> None:
+def test_reports_index_capacity_on_request() -> None:
     capacity = ConsumedCapacity(
         "abc",
         Units(write=1.0),
@@ -145,21 +145,21 @@ def test_what_each_index_consumed_is_told_on_request() -> None:
     }
 
 
-def test_a_read_without_indexes_tells_of_none() -> None:
+def test_read_without_indexes_reports_none() -> None:
     result = GetItemResult(item=None, capacity=ConsumedCapacity("abc", Units(read=0.5)))
     assert answer("GetItem", result, "INDEXES") == {
         "ConsumedCapacity": {"TableName": "abc", "CapacityUnits": 0.5, "Table": {"CapacityUnits": 0.5}}
     }
 
 
-def test_batches_and_transactions_tell_of_each_table() -> None:
+def test_batches_and_transactions_report_each_table() -> None:
     plain = ConsumedCapacity("abc", Units(write=1.0))
     assert answer("BatchWriteItem", BatchWriteItemResult(capacity=(plain,)), "TOTAL")["ConsumedCapacity"] == [
         {"TableName": "abc", "CapacityUnits": 1.0}
     ]
     transacted = ConsumedCapacity("abc", Units(write=2.0), transactional=True)
-    told = answer("TransactWriteItems", TransactWriteItemsResult(capacity=(transacted,)), "INDEXES")
-    assert told["ConsumedCapacity"] == [
+    encoded = answer("TransactWriteItems", TransactWriteItemsResult(capacity=(transacted,)), "INDEXES")
+    assert encoded["ConsumedCapacity"] == [
         {
             "TableName": "abc",
             "CapacityUnits": 2.0,

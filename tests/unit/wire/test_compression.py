@@ -1,4 +1,4 @@
-"""Which encoding an Accept-Encoding header asks for, as DynamoDB reads it, and answers packed in it."""
+"""The encoding that an Accept-Encoding header requests, as DynamoDB reads it, and compressed answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from holdfast.wire.compression import chosen_encoding, packed
+from holdfast.wire.compression import choose_encoding, compress
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from holdfast.wire.compression import chosen_encoding, packed
         ("gzip;q=0.5,identity;q=0.8", "gzip"),
     ],
 )
-def test_the_heaviest_encoding_wins_and_among_equals_the_first(accepted: str, encoding: str) -> None:
-    assert chosen_encoding(accepted.encode()) == encoding.encode()
+def test_prefers_the_highest_weight_then_the_first(accepted: str, encoding: str) -> None:
+    assert choose_encoding(accepted.encode()) == encoding.encode()
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_the_heaviest_encoding_wins_and_among_equals_the_first(accepted: str, en
         ("*, gzip;q=0.5", "deflate"),
     ],
 )
-def test_a_star_speaks_for_what_is_not_named(accepted: str, encoding: str) -> None:
-    assert chosen_encoding(accepted.encode()) == encoding.encode()
+def test_star_applies_to_unnamed_encodings(accepted: str, encoding: str) -> None:
+    assert choose_encoding(accepted.encode()) == encoding.encode()
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_a_star_speaks_for_what_is_not_named(accepted: str, encoding: str) -> No
         "gzip;nq=1;q=0 ",
     ],
 )
-def test_nothing_is_packed_for_a_caller_who_does_not_ask(accepted: str) -> None:
-    assert chosen_encoding(accepted.encode()) is None
+def test_does_not_compress_unless_requested(accepted: str) -> None:
+    assert choose_encoding(accepted.encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_nothing_is_packed_for_a_caller_who_does_not_ask(accepted: str) -> None:
         ("gzip;q=0, gzip;q=1, gzip;q=0", "gzip"),
     ],
 )
-def test_what_is_wrong_in_a_header_is_read_leniently(accepted: str, encoding: str) -> None:
-    assert chosen_encoding(accepted.encode()) == encoding.encode()
+def test_reads_malformed_headers_leniently(accepted: str, encoding: str) -> None:
+    assert choose_encoding(accepted.encode()) == encoding.encode()
 
 
-def test_what_is_packed_can_be_unpacked() -> None:
+def test_compressed_answer_can_be_decompressed() -> None:
     body = b'{"Items": []}' * 1000
-    assert gzip.decompress(packed(body, b"gzip")) == body
-    assert zlib.decompress(packed(body, b"deflate")) == body
+    assert gzip.decompress(compress(body, b"gzip")) == body
+    assert zlib.decompress(compress(body, b"deflate")) == body

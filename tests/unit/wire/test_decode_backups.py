@@ -1,4 +1,4 @@
-"""Requests on backups and restores become operations, or are refused in the service's words."""
+"""Requests on backups and restores become operations, or are refused with the service's messages."""
 
 from __future__ import annotations
 
@@ -41,18 +41,21 @@ INDEX = {
 }
 
 
-def decoded(operation: str, body: Body) -> Any:
+def decode_request(operation: str, body: Body) -> Any:
     return decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(body))[1]
 
 
 def refusal(operation: str, body: Body) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        decoded(operation, body)
+        decode_request(operation, body)
     return refused.value.message
 
 
 def one(value: str, path: str, rule: str) -> str:
-    return f"1 validation error detected: Value {value} at '{path}' failed to satisfy constraint: Member must {rule}"
+    return (
+        f"1 validation error detected: Value {value} at '{path}' failed to satisfy constraint: Member must "
+        f"{rule}"
+    )
 
 
 def from_backup(**members: Any) -> Body:
@@ -130,7 +133,7 @@ def to_moment(**members: Any) -> Body:
     ],
 )
 def test_requests_on_backups_are_decoded(name: str, request_: Body, operation: object) -> None:
-    assert decoded(name, request_) == operation
+    assert decode_request(name, request_) == operation
 
 
 def test_overrides_of_a_restore_are_decoded() -> None:
@@ -141,20 +144,20 @@ def test_overrides_of_a_restore_are_decoded() -> None:
         SSESpecificationOverride={"Enabled": False},
     )
     index = IndexDefinition("by_at", KeySchema("at"), IndexProjection("ALL"), Throughput(3, 2))
-    assert decoded("RestoreTableFromBackup", request).overrides == RestoreOverrides(
+    assert decode_request("RestoreTableFromBackup", request).overrides == RestoreOverrides(
         billing_mode="PROVISIONED", throughput=Throughput(3, 2), global_indexes=(index,)
     )
 
 
-def test_an_empty_list_of_indexes_restores_none_and_no_list_restores_all() -> None:
-    none = decoded("RestoreTableFromBackup", from_backup(LocalSecondaryIndexOverride=[])).overrides
-    every = decoded("RestoreTableFromBackup", from_backup()).overrides
+def test_empty_index_list_restores_none_and_a_missing_list_all() -> None:
+    none = decode_request("RestoreTableFromBackup", from_backup(LocalSecondaryIndexOverride=[])).overrides
+    every = decode_request("RestoreTableFromBackup", from_backup()).overrides
     assert (none.local_indexes, every.local_indexes) == ((), None)
 
 
 @pytest.mark.parametrize(("given", "read"), [(1e300, 253_402_300_799.0), (-1e300, 0.0)])
-def test_a_moment_that_no_calendar_names_is_brought_within_one(given: float, read: float) -> None:
-    assert decoded("RestoreTableToPointInTime", to_moment(RestoreDateTime=given)).at == read
+def test_clamps_a_time_outside_the_calendar(given: float, read: float) -> None:
+    assert decode_request("RestoreTableToPointInTime", to_moment(RestoreDateTime=given)).at == read
 
 
 INVALID_OVERRIDE = "Invalid Request: Cannot override ProvisionedThroughput"
@@ -240,7 +243,8 @@ REFUSED: list[tuple[str, Body, str]] = [
     (
         "RestoreTableToPointInTime",
         to_moment(UseLatestRestorableTime=False),
-        "Invalid Request: Either one of RestoreDateTime or UseLatestRestorableTime must be specified, but not "
+        "Invalid Request: Either one of RestoreDateTime or UseLatestRestorableTime must be specified, but "
+        "not "
         "both",
     ),
     (

@@ -10,18 +10,18 @@ import pytest
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import ITEM_BYTES_MAX
 from holdfast.operations.expressions.nodes import Path
-from holdfast.operations.tables import BatchGetItem, BatchWriteItem, Delete, KeysOfTable, Put
+from holdfast.operations.tables import BatchGetItem, BatchWriteItem, Delete, KeysAndAttributes, Put
 from holdfast.wire.dispatch import decode
 
 
-def decoded(operation: str, items: Any, **request: Any) -> Any:
+def decode_request(operation: str, items: Any, **request: Any) -> Any:
     body = json.dumps({"RequestItems": items, **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, items: Any, **request: Any) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        decoded(operation, items, **request)
+        decode_request(operation, items, **request)
     return refused.value.message
 
 
@@ -33,7 +33,7 @@ def puts(count: int) -> list[Any]:
     return [{"PutRequest": {"Item": key}} for key in keys(count)]
 
 
-def test_a_batch_of_reads_arrives() -> None:
+def test_decodes_a_batch_of_reads() -> None:
     wanted = {
         "Keys": keys(2),
         "ConsistentRead": True,
@@ -41,26 +41,26 @@ def test_a_batch_of_reads_arrives() -> None:
         "ExpressionAttributeNames": {"#x": "y"},
     }
     arn = "arn:aws:dynamodb:us-east-1:000000000000:table/abd"
-    assert decoded("BatchGetItem", {"abc": wanted, arn: {"Keys": keys(1)}}) == BatchGetItem(
+    assert decode_request("BatchGetItem", {"abc": wanted, arn: {"Keys": keys(1)}}) == BatchGetItem(
         requests=(
-            KeysOfTable(
+            KeysAndAttributes(
                 "abc",
                 ({"a": 0}, {"a": 1}),
                 consistent=True,
                 projection=(Path("y"),),
-                wording={"ProjectionExpression": "#x", "ExpressionAttributeNames": {"#x": "y"}},
+                raw_expressions={"ProjectionExpression": "#x", "ExpressionAttributeNames": {"#x": "y"}},
             ),
-            KeysOfTable("abd", ({"a": 0},)),
+            KeysAndAttributes("abd", ({"a": 0},)),
         )
     )
 
 
-def test_a_batch_of_writes_arrives_in_its_order() -> None:
+def test_decodes_a_batch_of_writes_in_order() -> None:
     items = {
         "abc": [{"DeleteRequest": {"Key": {"a": {"S": "x"}}}}, {"PutRequest": {"Item": {"a": {"S": "y"}}}}],
         "abd": [{"PutRequest": {"Item": {"a": {"S": "z"}}}}],
     }
-    assert decoded("BatchWriteItem", items) == BatchWriteItem(
+    assert decode_request("BatchWriteItem", items) == BatchWriteItem(
         writes=(Delete("abc", {"a": "x"}), Put("abc", {"a": "y"}), Put("abd", {"a": "z"}))
     )
 
@@ -82,7 +82,7 @@ def test_a_batch_of_nothing_is_refused(operation: str, text: str) -> None:
 
 
 def test_at_most_100_reads_of_one_table_and_of_all() -> None:
-    decoded("BatchGetItem", {"abc": {"Keys": keys(100)}})
+    decode_request("BatchGetItem", {"abc": {"Keys": keys(100)}})
     assert refusal("BatchGetItem", {"abc": {"Keys": keys(101)}}) == (
         "1 validation error detected: Value at 'RequestItems.abc.member.Keys' failed to satisfy constraint: "
         "Member must have length less than or equal to 100"
@@ -93,12 +93,13 @@ def test_at_most_100_reads_of_one_table_and_of_all() -> None:
 
 
 def test_at_most_25_writes_of_one_table_and_of_all() -> None:
-    decoded("BatchWriteItem", {"abc": puts(25)})
+    decode_request("BatchWriteItem", {"abc": puts(25)})
     text = refusal("BatchWriteItem", {"abc": puts(26)})
     assert text.startswith("1 validation error detected: Value '{abc=[")
     assert text.endswith(
         "]}' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: "
-        "[Member must have length less than or equal to 25, Member must have length greater than or equal to 1]"
+        "[Member must have length less than or equal to 25, Member must have length greater than or equal to "
+        "1]"
     )
     assert refusal("BatchWriteItem", {"abc": puts(25), "abd": puts(1)}) == (
         "Too many items requested for the BatchWriteItem call"
@@ -110,10 +111,10 @@ def test_two_equal_keys_are_refused_however_they_are_written() -> None:
     assert (
         refusal("BatchGetItem", {"abc": {"Keys": twice}}) == "Provided list of item keys contains duplicates"
     )
-    decoded("BatchGetItem", {"abc": {"Keys": keys(1)}, "abd": {"Keys": keys(1)}})
+    decode_request("BatchGetItem", {"abc": {"Keys": keys(1)}, "abd": {"Keys": keys(1)}})
 
 
-def test_a_wrong_value_of_a_key_is_told() -> None:
+def test_reports_an_invalid_key_value() -> None:
     assert refusal("BatchGetItem", {"abc": {"Keys": [{"a": {"NS": ["1", "1"]}}]}}) == (
         "Input collection contains duplicates"
     )
@@ -131,7 +132,8 @@ def test_the_parameters_of_each_table_are_checked() -> None:
 @pytest.mark.parametrize("request_", [{}, {"PutRequest": {"Item": {}}, "DeleteRequest": {"Key": {}}}])
 def test_a_write_is_a_put_or_a_delete(request_: Any) -> None:
     assert refusal("BatchWriteItem", {"abc": [*puts(1), request_]}) == (
-        "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
+        "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported "
+        "datatypes"
     )
 
 
@@ -141,7 +143,7 @@ def test_an_item_that_is_too_big_refuses_the_batch() -> None:
     assert refusal("BatchWriteItem", {"abc": [*puts(1), big]}) == text
 
 
-def test_complaints_name_the_place_in_the_batch() -> None:
+def test_errors_name_the_position_in_the_batch() -> None:
     text = refusal("BatchWriteItem", {"aa;": [{"PutRequest": {}, "DeleteRequest": {}}]})
     assert text.startswith(
         "3 validation errors detected: Value "

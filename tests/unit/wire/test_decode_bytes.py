@@ -1,4 +1,4 @@
-"""Bytes into operations: what is wrong with the JSON itself, and how every failure is told."""
+"""Bytes decoded into operations: invalid JSON, and the format of every error."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 
 from holdfast.core import errors
 from holdfast.operations.tables import GetItem
-from holdfast.wire.dispatch import decode, error_body
+from holdfast.wire.dispatch import decode, encode_error
 from holdfast.wire.operations import CODECS
 
 GET_ITEM = "DynamoDB_20120810.GetItem"
 GOOD = b'{"TableName": "abc", "Key": {"a": {"S": "b"}}}'
 
 
-def told(error: BaseException) -> tuple[int, Any]:
-    status, body = error_body(error)
+def encode_json(error: BaseException) -> tuple[int, Any]:
+    status, body = encode_error(error)
     return status, json.loads(body)
 
 
@@ -52,13 +52,13 @@ def test_a_request_becomes_an_operation() -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_is_not_a_json_object_is_refused_without_a_word(body: bytes) -> None:
+def test_rejects_what_is_not_a_json_object_without_a_message(body: bytes) -> None:
     with pytest.raises(errors.MalformedRequest) as refused:
         decode(GET_ITEM, body)
-    assert told(refused.value) == (400, {"__type": "com.amazon.coral.service#SerializationException"})
+    assert encode_json(refused.value) == (400, {"__type": "com.amazon.coral.service#SerializationException"})
 
 
-def test_the_last_of_two_equal_members_counts() -> None:
+def test_last_of_duplicate_members_wins() -> None:
     _, operation = decode(GET_ITEM, b'{"TableName": "abc", "TableName": "abd", "Key": {"a": {"S": "b"}}}')
     assert operation == GetItem(table="abd", key={"a": "b"})
 
@@ -73,16 +73,19 @@ def test_the_last_of_two_equal_members_counts() -> None:
         "DynamoDBStreams_20120810.GetItem",
     ],
 )
-def test_what_we_do_not_have_is_an_unknown_operation(target: str) -> None:
+def test_unsupported_operation_is_unknown(target: str) -> None:
     with pytest.raises(errors.UnknownOperation) as refused:
         decode(target, GOOD)
-    assert told(refused.value) == (400, {"__type": "com.amazon.coral.service#UnknownOperationException"})
+    assert encode_json(refused.value) == (
+        400,
+        {"__type": "com.amazon.coral.service#UnknownOperationException"},
+    )
 
 
-def test_a_wrong_type_is_told_with_a_capital_message() -> None:
+def test_wrong_type_is_reported_under_the_capital_message_member() -> None:
     with pytest.raises(errors.MalformedRequest) as refused:
         decode(GET_ITEM, b'{"TableName": 1}')
-    assert told(refused.value) == (
+    assert encode_json(refused.value) == (
         400,
         {
             "__type": "com.amazon.coral.service#SerializationException",
@@ -147,12 +150,12 @@ def test_a_wrong_type_is_told_with_a_capital_message() -> None:
 def test_each_failure_has_the_services_envelope(
     error: errors.HoldfastError, status: int, body: dict[str, Any]
 ) -> None:
-    assert told(error) == (status, body)
+    assert encode_json(error) == (status, body)
 
 
-def test_a_cancelled_transaction_tells_why_for_each_action() -> None:
+def test_cancelled_transaction_has_a_reason_per_action() -> None:
     failed = errors.CancellationReason("ConditionalCheckFailed", "The conditional request failed", {"a": "b"})
-    assert told(errors.TransactionCancelled([errors.CancellationReason(), failed])) == (
+    assert encode_json(errors.TransactionCancelled([errors.CancellationReason(), failed])) == (
         400,
         {
             "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
@@ -173,8 +176,8 @@ def test_a_cancelled_transaction_tells_why_for_each_action() -> None:
 @pytest.mark.parametrize(
     "error", [errors.InternalError("secret"), ValueError("secret"), errors.StoreFileError("secret")]
 )
-def test_of_our_own_failures_nothing_from_inside_is_told(error: Exception) -> None:
-    status, body = error_body(error)
+def test_internal_error_reveals_no_details(error: Exception) -> None:
+    status, body = encode_error(error)
     assert status == 500
     assert json.loads(body)["__type"] == "com.amazonaws.dynamodb.v20120810#InternalServerError"
     assert b"secret" not in body

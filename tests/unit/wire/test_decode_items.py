@@ -20,26 +20,26 @@ WRITES = [("PutItem", {"Item": ITEM}), ("UpdateItem", {"Key": KEY}), ("DeleteIte
 ALL = [*WRITES, ("GetItem", {"Key": KEY})]
 
 
-def decoded(operation: str, **request: Any) -> Any:
+def decode_request(operation: str, **request: Any) -> Any:
     body = json.dumps({"TableName": "abc", **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, **request: Any) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        decoded(operation, **request)
+        decode_request(operation, **request)
     return refused.value.message
 
 
-def test_what_is_not_said_has_its_default() -> None:
-    assert decoded("GetItem", Key=KEY) == GetItem(table="abc", key={"a": "b"})
-    assert decoded("PutItem", Item=ITEM) == PutItem(table="abc", item={"a": "b", "n": 1})
-    assert decoded("UpdateItem", Key=KEY) == UpdateItem(table="abc", key={"a": "b"})
-    assert decoded("DeleteItem", Key=KEY) == DeleteItem(table="abc", key={"a": "b"})
+def test_omitted_members_have_defaults() -> None:
+    assert decode_request("GetItem", Key=KEY) == GetItem(table="abc", key={"a": "b"})
+    assert decode_request("PutItem", Item=ITEM) == PutItem(table="abc", item={"a": "b", "n": 1})
+    assert decode_request("UpdateItem", Key=KEY) == UpdateItem(table="abc", key={"a": "b"})
+    assert decode_request("DeleteItem", Key=KEY) == DeleteItem(table="abc", key={"a": "b"})
 
 
-def test_everything_that_is_said_arrives() -> None:
-    assert decoded(
+def test_decodes_every_member() -> None:
+    assert decode_request(
         "GetItem",
         Key=KEY,
         ConsistentRead=True,
@@ -47,7 +47,7 @@ def test_everything_that_is_said_arrives() -> None:
         ExpressionAttributeNames={"#x": "y"},
         ReturnConsumedCapacity="TOTAL",
     ) == GetItem(table="abc", key={"a": "b"}, consistent=True, projection=(Path("y"),), capacity="TOTAL")
-    assert decoded(
+    assert decode_request(
         "PutItem",
         Item=ITEM,
         ConditionExpression="attribute_not_exists(a)",
@@ -66,11 +66,11 @@ def test_everything_that_is_said_arrives() -> None:
 
 def test_a_table_may_be_named_by_its_arn() -> None:
     arn = "arn:aws:dynamodb:us-east-1:000000000000:table/abc"
-    assert decoded("GetItem", TableName=arn, Key=KEY).table == "abc"
+    assert decode_request("GetItem", TableName=arn, Key=KEY).table == "abc"
 
 
 @pytest.mark.parametrize(("operation", "request_"), WRITES)
-def test_expressions_and_what_came_before_them_do_not_mix(operation: str, request_: dict[str, Any]) -> None:
+def test_rejects_expressions_mixed_with_legacy_parameters(operation: str, request_: dict[str, Any]) -> None:
     expected = {"a": {"Exists": False}}
     assert refusal(operation, **request_, Expected=expected, ConditionExpression="x = x") == (
         "Can not use both expression and non-expression parameters in the same request: "
@@ -79,21 +79,19 @@ def test_expressions_and_what_came_before_them_do_not_mix(operation: str, reques
 
 
 @pytest.mark.parametrize(("operation", "request_"), WRITES)
-def test_what_came_before_expressions_is_refused_in_our_words(
-    operation: str, request_: dict[str, Any]
-) -> None:
+def test_rejects_legacy_parameters_with_our_message(operation: str, request_: dict[str, Any]) -> None:
     text = refusal(operation, **request_, Expected={"a": {"Exists": False}})
     assert text == "The parameter Expected is not supported yet: use ConditionExpression instead"
-    decoded(operation, **request_, Expected={})
+    decode_request(operation, **request_, Expected={})
 
 
 @pytest.mark.parametrize(("operation", "request_"), ALL)
-def test_names_want_an_expression(operation: str, request_: dict[str, Any]) -> None:
+def test_names_need_an_expression(operation: str, request_: dict[str, Any]) -> None:
     text = refusal(operation, **request_, ExpressionAttributeNames={"#a": "b"})
     assert text == "ExpressionAttributeNames can only be specified when using expressions"
 
 
-def test_values_want_an_expression() -> None:
+def test_values_need_an_expression() -> None:
     values = {":a": {"S": "b"}}
     start = "ExpressionAttributeValues can only be specified when using expressions: "
     assert refusal("PutItem", Item=ITEM, ExpressionAttributeValues=values) == (
@@ -124,7 +122,7 @@ def test_names_and_values_are_checked_before_the_expressions() -> None:
 
 
 @pytest.mark.parametrize(("operation", "request_"), WRITES)
-def test_an_unused_value_is_told_last(operation: str, request_: dict[str, Any]) -> None:
+def test_reports_an_unused_value_last(operation: str, request_: dict[str, Any]) -> None:
     given = {":a": {"S": "b"}, ":c": {"S": "d"}}
     assert refusal(operation, **request_, ConditionExpression="a = :a", ExpressionAttributeValues=given) == (
         "Value provided in ExpressionAttributeValues unused in expressions: keys: {:c}"
@@ -132,13 +130,13 @@ def test_an_unused_value_is_told_last(operation: str, request_: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("operation", ["PutItem", "DeleteItem"])
-def test_a_put_and_a_delete_return_nothing_new(operation: str) -> None:
+def test_put_and_delete_cannot_return_new_values(operation: str) -> None:
     request = {"Item": ITEM} if operation == "PutItem" else {"Key": KEY}
     assert refusal(operation, **request, ReturnValues="ALL_NEW") == "ReturnValues can only be ALL_OLD or NONE"
-    assert decoded("UpdateItem", Key=KEY, ReturnValues="ALL_NEW").returns == "ALL_NEW"
+    assert decode_request("UpdateItem", Key=KEY, ReturnValues="ALL_NEW").returns == "ALL_NEW"
 
 
-def test_a_wrong_value_is_told_before_what_is_returned_and_before_the_expression() -> None:
+def test_reports_an_invalid_value_before_return_values_and_expressions() -> None:
     text = refusal("PutItem", Item={"a": {"SS": []}}, ReturnValues="ALL_NEW", ConditionExpression="!")
     assert text == "One or more parameter values were invalid: An string set  may not be empty"
     text = refusal("PutItem", Item=ITEM, ReturnValues="ALL_NEW", ConditionExpression="!")
@@ -157,9 +155,9 @@ def test_an_item_of_more_than_400_kib_is_refused(filler: dict[str, Any]) -> None
     assert refusal("PutItem", Item={"a": filler}) == "Item size has exceeded the maximum allowed size"
 
 
-def test_an_item_of_exactly_400_kib_is_taken() -> None:
+def test_accepts_an_item_of_exactly_400_kib() -> None:
     item = {"a": {"S": "b"}, "c": {"S": "x" * (ITEM_BYTES_MAX - 3)}}
-    assert item_size(decoded("PutItem", Item=item).item) == ITEM_BYTES_MAX
+    assert item_size(decode_request("PutItem", Item=item).item) == ITEM_BYTES_MAX
     item["d"] = {"S": ""}
     assert refusal("PutItem", Item=item) == "Item size has exceeded the maximum allowed size"
 
@@ -172,14 +170,14 @@ def test_the_name_of_an_attribute_has_less_than_64_kib(depth: int) -> None:
             found = {"a": {"L": [{"M": found}]}}
         return found
 
-    decoded("PutItem", Item=item("n" * 65_535))
+    decode_request("PutItem", Item=item("n" * 65_535))
     assert refusal("PutItem", Item=item("n" * 65_536)) == (
         "One or more parameter values were invalid: "
         "Attribute name is too large, must be less than 65536 bytes"
     )
 
 
-def test_complaints_of_a_put_come_in_the_services_order() -> None:
+def test_put_errors_come_in_the_order_of_the_service() -> None:
     text = refusal(
         "PutItem",
         TableName="abc;",

@@ -20,24 +20,24 @@ KEYED: dict[str, Any] = {
 BOTH = [("Query", KEYED), ("Scan", {})]
 
 
-def decoded(operation: str, **request: Any) -> Any:
+def decode_request(operation: str, **request: Any) -> Any:
     body = json.dumps({"TableName": "abc", **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, **request: Any) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        decoded(operation, **request)
+        decode_request(operation, **request)
     return refused.value.message
 
 
-def test_what_is_not_said_has_its_default() -> None:
-    assert decoded("Query", **KEYED) == Query(table="abc", key_condition=(KeyTest("pk", "=", ("x",)),))
-    assert decoded("Scan") == Scan(table="abc")
+def test_omitted_members_have_defaults() -> None:
+    assert decode_request("Query", **KEYED) == Query(table="abc", key_condition=(KeyTest("pk", "=", ("x",)),))
+    assert decode_request("Scan") == Scan(table="abc")
 
 
-def test_everything_that_is_said_arrives() -> None:
-    assert decoded(
+def test_decodes_every_member() -> None:
+    assert decode_request(
         "Scan",
         IndexName="byDate",
         FilterExpression="a = :a",
@@ -63,16 +63,16 @@ def test_everything_that_is_said_arrives() -> None:
         segments=4,
         capacity="TOTAL",
     )
-    backwards = decoded("Query", **KEYED, ScanIndexForward=False, Limit=1)
+    backwards = decode_request("Query", **KEYED, ScanIndexForward=False, Limit=1)
     assert (backwards.forward, backwards.limit) == (False, 1)
 
 
-def test_a_query_wants_a_key_condition() -> None:
+def test_query_needs_a_key_condition() -> None:
     text = "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
     assert refusal("Query") == text
 
 
-def test_conditions_of_before_are_refused_in_our_words() -> None:
+def test_rejects_legacy_conditions_with_our_message() -> None:
     conditions = {"pk": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "x"}]}}
     assert refusal("Query", KeyConditions=conditions) == (
         "The parameter KeyConditions is not supported yet: use KeyConditionExpression instead"
@@ -82,17 +82,18 @@ def test_conditions_of_before_are_refused_in_our_words() -> None:
     )
 
 
-def test_key_conditions_of_before_mix_only_with_a_key_condition() -> None:
+def test_legacy_key_conditions_conflict_with_a_key_condition() -> None:
     conditions = {"pk": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "x"}]}}
     assert refusal("Query", **KEYED, KeyConditions=conditions, QueryFilter=conditions) == (
         "Can not use both expression and non-expression parameters in the same request: "
-        "Non-expression parameters: {QueryFilter, KeyConditions} Expression parameters: {KeyConditionExpression}"
+        "Non-expression parameters: {QueryFilter, KeyConditions} Expression parameters: "
+        "{KeyConditionExpression}"
     )
     text = refusal("Query", KeyConditions=conditions, FilterExpression="attribute_exists(a)")
     assert text == "The parameter KeyConditions is not supported yet: use KeyConditionExpression instead"
 
 
-def test_the_two_word_a_limit_of_nothing_differently() -> None:
+def test_query_and_scan_word_a_zero_limit_differently() -> None:
     rule = "failed to satisfy constraint: Member must have value greater than or equal to 1"
     assert refusal("Query", **KEYED, Limit=0) == f"1 validation error detected: Value at 'Limit' {rule}"
     assert refusal("Scan", Limit=0) == f"1 validation error detected: Value '0' at 'limit' {rule}"
@@ -111,7 +112,8 @@ def test_the_two_word_a_limit_of_nothing_differently() -> None:
         ),
         (
             {"Select": "SPECIFIC_ATTRIBUTES"},
-            "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES",
+            "Must specify the AttributesToGet or ProjectionExpression when choosing to get "
+            "SPECIFIC_ATTRIBUTES",
         ),
         (
             {"Select": "ALL_PROJECTED_ATTRIBUTES"},
@@ -119,13 +121,13 @@ def test_the_two_word_a_limit_of_nothing_differently() -> None:
         ),
     ],
 )
-def test_what_is_selected_must_fit_the_projection(parameters: dict[str, Any], text: str) -> None:
+def test_select_must_match_the_projection(parameters: dict[str, Any], text: str) -> None:
     assert refusal("Scan", **parameters) == text
     assert refusal("Query", **KEYED, **parameters) == f"1 validation error detected: {text}"
 
 
 @pytest.mark.parametrize(("operation", "request_"), BOTH)
-def test_a_wrong_starting_key_is_told_before_the_expressions(
+def test_reports_an_invalid_start_key_before_the_expressions(
     operation: str, request_: dict[str, Any]
 ) -> None:
     text = refusal(operation, **request_, ExclusiveStartKey={"a": {}}, FilterExpression="!")
@@ -150,7 +152,7 @@ def test_the_key_condition_is_parsed_before_the_filter_and_the_projection() -> N
     assert text("pk = :p", "a = :p", "!").startswith("Invalid ProjectionExpression: ")
 
 
-def test_a_key_condition_is_judged_as_one_after_what_is_unused() -> None:
+def test_checks_the_key_condition_after_unused_placeholders() -> None:
     values = {":p": {"S": "x"}, ":q": {"S": "x"}}
     unused = "Value provided in ExpressionAttributeValues unused in expressions: keys: {:q}"
     assert refusal("Query", KeyConditionExpression="pk <> :p", ExpressionAttributeValues=values) == unused
@@ -166,13 +168,15 @@ def test_a_key_condition_is_judged_as_one_after_what_is_unused() -> None:
         (
             0,
             None,
-            "The TotalSegments parameter is required but was not present in the request when Segment parameter"
+            "The TotalSegments parameter is required but was not present in the request when Segment "
+            "parameter"
             " is present",
         ),
         (
             None,
             4,
-            "The Segment parameter is required but was not present in the request when parameter TotalSegments"
+            "The Segment parameter is required but was not present in the request when parameter "
+            "TotalSegments"
             " is present",
         ),
         (
@@ -195,5 +199,5 @@ def test_a_key_condition_is_judged_as_one_after_what_is_unused() -> None:
         ),
     ],
 )
-def test_a_segment_is_one_of_its_segments(segment: int | None, segments: int | None, text: str) -> None:
+def test_segment_must_be_below_the_total(segment: int | None, segments: int | None, text: str) -> None:
     assert refusal("Scan", Segment=segment, TotalSegments=segments) == text

@@ -1,4 +1,4 @@
-"""Requests on streams become operations, and their results the records and places that consumers read."""
+"""Requests on streams become operations, and their results become records and iterators."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from holdfast.operations.tables import (
     StreamName,
     StreamRecord,
 )
-from holdfast.wire.arns import Place
+from holdfast.wire.arns import AwsLocation
 from holdfast.wire.dispatch import decode, encode
-from holdfast.wire.streams import iterator, iterator_text, sequence_number_text
+from holdfast.wire.streams import decode_iterator, encode_iterator, format_sequence_number
 
 Body = dict[str, Any]
 
 INVALID = "One or more parameter values were invalid: "
-HERE = Place("eu-west-1", "123456789012")
+HERE = AwsLocation("eu-west-1", "123456789012")
 ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/orders/stream/2026-11-15T10:00:00.000"
 STREAM = StreamName("orders", "2026-11-15T10:00:00.000", ARN)
 SHARD = "shardId-00000001500000000000-abcdef12"
@@ -42,24 +42,27 @@ def target(operation: str) -> str:
     return f"DynamoDBStreams_20120810.{operation}"
 
 
-def decoded(operation: str, body: Body) -> Any:
+def decode_request(operation: str, body: Body) -> Any:
     return decode(target(operation), msgspec.json.encode(body))[1]
 
 
 def refusal(operation: str, body: Body) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        decoded(operation, body)
+        decode_request(operation, body)
     return refused.value.message
 
 
 def answer(operation: str, body: Body, result: Any) -> Body:
     codec, decoded_operation = decode(target(operation), msgspec.json.encode(body))
-    told: Body = msgspec.json.decode(encode(codec, decoded_operation, result, HERE))
-    return told
+    encoded: Body = msgspec.json.decode(encode(codec, decoded_operation, result, HERE))
+    return encoded
 
 
 def one(value: str, path: str, rule: str) -> str:
-    return f"1 validation error detected: Value '{value}' at '{path}' failed to satisfy constraint: Member must {rule}"
+    return (
+        f"1 validation error detected: Value '{value}' at '{path}' failed to satisfy constraint: Member must "
+        f"{rule}"
+    )
 
 
 # --- requests -----------------------------------------------------------------------------------------------
@@ -97,16 +100,16 @@ def one(value: str, path: str, rule: str) -> str:
         ),
         (
             "GetRecords",
-            {"ShardIterator": iterator_text(PLACE_IN_SHARD)},
+            {"ShardIterator": encode_iterator(PLACE_IN_SHARD)},
             GetRecords(iterator=PLACE_IN_SHARD, limit=1000),
         ),
     ],
 )
 def test_requests_on_streams_are_decoded(name: str, request_: Body, operation: object) -> None:
-    assert decoded(name, request_) == operation
+    assert decode_request(name, request_) == operation
 
 
-def seeking(kind: str = "LATEST", **members: Any) -> Body:
+def iterator_request(kind: str = "LATEST", **members: Any) -> Body:
     return {"StreamArn": ARN, "ShardId": SHARD, "ShardIteratorType": kind, **members}
 
 
@@ -122,7 +125,8 @@ REFUSED: list[tuple[str, Body, str]] = [
     (
         "DescribeStream",
         {},
-        "1 validation error detected: Value null at 'streamArn' failed to satisfy constraint: Member must not "
+        "1 validation error detected: Value null at 'streamArn' failed to satisfy constraint: Member must "
+        "not "
         "be null",
     ),
     (
@@ -149,36 +153,36 @@ REFUSED: list[tuple[str, Body, str]] = [
     ),
     (
         "GetShardIterator",
-        seeking("bulle"),
+        iterator_request("bulle"),
         one(
             "bulle",
             "shardIteratorType",
             "satisfy enum value set: [AFTER_SEQUENCE_NUMBER, LATEST, AT_SEQUENCE_NUMBER, TRIM_HORIZON]",
         ),
     ),
-    ("GetShardIterator", seeking(SequenceNumber="0" * 21), NOT_FOR_THIS),
-    ("GetShardIterator", seeking("TRIM_HORIZON", SequenceNumber="x" * 30), NOT_FOR_THIS),
-    ("GetShardIterator", seeking("AT_SEQUENCE_NUMBER"), INVALID + "Invalid SequenceNumber"),
+    ("GetShardIterator", iterator_request(SequenceNumber="0" * 21), NOT_FOR_THIS),
+    ("GetShardIterator", iterator_request("TRIM_HORIZON", SequenceNumber="x" * 30), NOT_FOR_THIS),
+    ("GetShardIterator", iterator_request("AT_SEQUENCE_NUMBER"), INVALID + "Invalid SequenceNumber"),
     (
         "GetShardIterator",
-        seeking("AFTER_SEQUENCE_NUMBER", SequenceNumber="x" * 30),
+        iterator_request("AFTER_SEQUENCE_NUMBER", SequenceNumber="x" * 30),
         INVALID + "Invalid SequenceNumber",
     ),
     (
         "GetShardIterator",
-        seeking("AFTER_SEQUENCE_NUMBER", SequenceNumber="9" * 40),
+        iterator_request("AFTER_SEQUENCE_NUMBER", SequenceNumber="9" * 40),
         INVALID + "Invalid SequenceNumber",
     ),
     (
         "GetShardIterator",
-        seeking("AT_SEQUENCE_NUMBER", SequenceNumber="1"),
+        iterator_request("AT_SEQUENCE_NUMBER", SequenceNumber="1"),
         one("1", "sequenceNumber", "have length greater than or equal to 21"),
     ),
     ("GetRecords", {"ShardIterator": "x" * 40}, "Invalid ShardIterator"),
     ("GetRecords", {"ShardIterator": "é"}, "Invalid ShardIterator"),
     (
         "GetRecords",
-        {"ShardIterator": iterator_text(PLACE_IN_SHARD), "Limit": 1001},
+        {"ShardIterator": encode_iterator(PLACE_IN_SHARD), "Limit": 1001},
         INVALID + "Limit should be less than or equal to 1000",
     ),
 ]
@@ -201,42 +205,42 @@ def test_requests_on_streams_are_refused_in_the_services_words(name: str, reques
         issued_at=st.floats(0, 1e10),
     )
 )
-def test_a_shard_iterator_comes_back_as_it_was(place: ShardIterator) -> None:
-    assert iterator(iterator_text(place)) == place
+def test_shard_iterator_survives_a_round_trip(place: ShardIterator) -> None:
+    assert decode_iterator(encode_iterator(place)) == place
 
 
-# All but the last letter, which may carry bits that mean nothing.
-@pytest.mark.parametrize("at", range(len(iterator_text(PLACE_IN_SHARD).rstrip("=")) - 1))
+# All but the last letter, which may carry unused bits.
+@pytest.mark.parametrize("at", range(len(encode_iterator(PLACE_IN_SHARD).rstrip("=")) - 1))
 def test_a_shard_iterator_with_one_letter_changed_is_invalid(at: int) -> None:
-    text = iterator_text(PLACE_IN_SHARD)
+    text = encode_iterator(PLACE_IN_SHARD)
     changed = text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]
     with pytest.raises(InvalidRequest, match="^Invalid ShardIterator$"):
-        iterator(changed)
+        decode_iterator(changed)
 
 
 @given(st.text())
-def test_a_text_that_we_never_gave_is_an_invalid_iterator(text: str) -> None:
+def test_forged_text_is_an_invalid_iterator(text: str) -> None:
     with pytest.raises(InvalidRequest, match="^Invalid ShardIterator$"):
-        iterator(text)
+        decode_iterator(text)
 
 
 def test_sequence_numbers_are_ordered_as_texts() -> None:
-    assert sequence_number_text(7) == "000000000000000000007"
-    assert sequence_number_text(9) < sequence_number_text(10)
+    assert format_sequence_number(7) == "000000000000000000007"
+    assert format_sequence_number(9) < format_sequence_number(10)
 
 
 # --- answers ------------------------------------------------------------------------------------------------
 
 
-def test_streams_are_listed_with_the_last_one_told() -> None:
-    told = answer("ListStreams", {}, ListStreamsResult((STREAM,), last=STREAM))
-    assert told == {
+def test_stream_page_names_its_last_stream() -> None:
+    encoded = answer("ListStreams", {}, ListStreamsResult((STREAM,), last=STREAM))
+    assert encoded == {
         "Streams": [{"StreamArn": ARN, "TableName": "orders", "StreamLabel": "2026-11-15T10:00:00.000"}],
         "LastEvaluatedStreamArn": ARN,
     }
 
 
-def test_the_last_page_of_streams_tells_no_last_one() -> None:
+def test_last_stream_page_names_no_last_stream() -> None:
     assert answer("ListStreams", {}, ListStreamsResult(())) == {"Streams": []}
 
 
@@ -269,14 +273,14 @@ def test_a_stream_is_described_with_its_shards() -> None:
     }
 
 
-def test_a_shard_iterator_is_told_as_a_text_that_reads_back() -> None:
-    told = answer("GetShardIterator", seeking(), PLACE_IN_SHARD)
-    assert iterator(told["ShardIterator"]) == PLACE_IN_SHARD
+def test_shard_iterator_is_returned_as_readable_text() -> None:
+    encoded = answer("GetShardIterator", iterator_request(), PLACE_IN_SHARD)
+    assert decode_iterator(encoded["ShardIterator"]) == PLACE_IN_SHARD
 
 
 def records(*found: StreamRecord, then: ShardIterator | None = None) -> Body:
     return answer(
-        "GetRecords", {"ShardIterator": iterator_text(PLACE_IN_SHARD)}, GetRecordsResult(found, then)
+        "GetRecords", {"ShardIterator": encode_iterator(PLACE_IN_SHARD)}, GetRecordsResult(found, then)
     )
 
 
@@ -292,7 +296,7 @@ CHANGE = StreamRecord(
 )
 
 
-def test_a_record_tells_the_change() -> None:
+def test_record_describes_the_change() -> None:
     (record,) = records(CHANGE)["Records"]
     event_id = record.pop("eventID")
     assert len(bytes.fromhex(event_id)) == 16
@@ -319,7 +323,7 @@ def test_a_record_has_the_same_id_however_often_it_is_read() -> None:
     assert first == again != another
 
 
-def test_images_that_the_view_leaves_out_are_left_out() -> None:
+def test_omits_images_that_the_view_excludes() -> None:
     bare = msgspec.structs.replace(CHANGE, view="KEYS_ONLY", old=None, new=None)
     assert not {"NewImage", "OldImage"} & records(bare)["Records"][0]["dynamodb"].keys()
 
@@ -331,7 +335,7 @@ def test_an_expired_item_was_deleted_by_the_service() -> None:
     assert "userIdentity" not in records(CHANGE)["Records"][0]
 
 
-def test_a_page_of_records_tells_where_the_next_begins() -> None:
+def test_record_page_returns_the_next_iterator() -> None:
     onward = msgspec.structs.replace(PLACE_IN_SHARD, position=44)
-    assert iterator(records(then=onward)["NextShardIterator"]) == onward
+    assert decode_iterator(records(then=onward)["NextShardIterator"]) == onward
     assert records() == {"Records": []}

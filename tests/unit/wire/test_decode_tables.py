@@ -1,4 +1,6 @@
-"""Requests on tables become operations, or are refused in the service's words before any table is looked up."""
+"""Requests on tables become operations, or are refused with the service's messages before any table is looked
+up.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,17 @@ NO_RANGE_KEY = "Invalid KeySchema: The second KeySchemaElement is not a RANGE ke
 SAME_NAME = "Both the Hash Key and the Range Key element in the KeySchema have the same name"
 
 
-def decoded(operation: str, body: Body) -> Any:
+def decode_request(operation: str, body: Body) -> Any:
     return decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(body))[1]
 
 
 def refusal(operation: str, body: Body, kind: type[HoldfastError] = InvalidRequest) -> str:
     with pytest.raises(kind) as refused:
-        decoded(operation, body)
+        decode_request(operation, body)
     return refused.value.message
 
 
-def defined(*names: str) -> list[Body]:
+def attribute_definitions(*names: str) -> list[Body]:
     return [{"AttributeName": name, "AttributeType": "S"} for name in names]
 
 
@@ -71,7 +73,7 @@ def index(name: str, schema: list[Body], projection: Body = ALL, **members: Any)
 def table(**members: Any) -> Body:
     body: Body = {
         "TableName": "orders",
-        "AttributeDefinitions": defined("id"),
+        "AttributeDefinitions": attribute_definitions("id"),
         "KeySchema": keys("id"),
         "BillingMode": "PAY_PER_REQUEST",
         **members,
@@ -79,8 +81,10 @@ def table(**members: Any) -> Body:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def ranged(*more: str, **members: Any) -> Body:
-    return table(AttributeDefinitions=defined("id", "at", *more), KeySchema=keys("id", "at"), **members)
+def range_table(*more: str, **members: Any) -> Body:
+    return table(
+        AttributeDefinitions=attribute_definitions("id", "at", *more), KeySchema=keys("id", "at"), **members
+    )
 
 
 def complaints(text: str) -> list[str]:
@@ -96,7 +100,10 @@ def null(path: str) -> str:
 
 def test_a_table_is_decoded_whole() -> None:
     request = table(
-        AttributeDefinitions=[*defined("id", "at"), {"AttributeName": "size", "AttributeType": "N"}],
+        AttributeDefinitions=[
+            *attribute_definitions("id", "at"),
+            {"AttributeName": "size", "AttributeType": "N"},
+        ],
         KeySchema=keys("id", "at"),
         BillingMode="PROVISIONED",
         ProvisionedThroughput=UNITS,
@@ -113,7 +120,7 @@ def test_a_table_is_decoded_whole() -> None:
         TableClass="STANDARD_INFREQUENT_ACCESS",
         DeletionProtectionEnabled=True,
     )
-    assert decoded("CreateTable", request) == CreateTable(
+    assert decode_request("CreateTable", request) == CreateTable(
         definition=TableDefinition(
             name="orders",
             attributes=(KeyAttribute("id", "S"), KeyAttribute("at", "S"), KeyAttribute("size", "N")),
@@ -136,17 +143,19 @@ def test_a_table_is_decoded_whole() -> None:
 
 
 def test_a_table_without_a_billing_mode_is_provisioned() -> None:
-    definition = decoded("CreateTable", table(BillingMode=None, ProvisionedThroughput=UNITS)).definition
+    definition = decode_request(
+        "CreateTable", table(BillingMode=None, ProvisionedThroughput=UNITS)
+    ).definition
     assert (definition.billing_mode, definition.throughput) == ("PROVISIONED", Throughput(3, 2))
 
 
 def test_a_table_paid_per_request_has_no_throughput() -> None:
-    assert decoded("CreateTable", table()).definition.throughput == Throughput()
+    assert decode_request("CreateTable", table()).definition.throughput == Throughput()
 
 
 def test_a_table_may_be_named_by_its_arn() -> None:
     arn = "arn:aws:dynamodb:us-east-1:000000000000:table/orders"
-    assert decoded("CreateTable", table(TableName=arn)).definition.name == "orders"
+    assert decode_request("CreateTable", table(TableName=arn)).definition.name == "orders"
 
 
 @pytest.mark.parametrize(
@@ -160,8 +169,8 @@ def test_a_table_may_be_named_by_its_arn() -> None:
     ],
     ids=str,
 )
-def test_what_changes_nothing_is_accepted(members: Body) -> None:
-    assert decoded("CreateTable", table(**members)) == decoded("CreateTable", table())
+def test_accepts_members_without_an_effect(members: Body) -> None:
+    assert decode_request("CreateTable", table(**members)) == decode_request("CreateTable", table())
 
 
 @pytest.mark.parametrize(
@@ -181,7 +190,7 @@ def test_what_changes_nothing_is_accepted(members: Body) -> None:
     ],
     ids=["none", "short", "long"],
 )
-def test_a_table_without_a_name_is_refused_before_all_else(request_: Body, text: str) -> None:
+def test_rejects_a_missing_table_name_first(request_: Body, text: str) -> None:
     assert refusal("CreateTable", request_) == text
 
 
@@ -207,7 +216,8 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
         [
             "Value '-1' at 'provisionedThroughput.writeCapacityUnits' failed to satisfy constraint: Member "
             "must have value greater than or equal to 1",
-            "Value '0' at 'provisionedThroughput.readCapacityUnits' failed to satisfy constraint: Member must "
+            "Value '0' at 'provisionedThroughput.readCapacityUnits' failed to satisfy constraint: Member "
+            "must "
             "have value greater than or equal to 1",
             "Value '[]' at 'keySchema' failed to satisfy constraint: Member must have length greater than or "
             "equal to 1",
@@ -221,7 +231,8 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
             StreamSpecification={"StreamViewType": "Fisk"},
         ),
         [
-            "Value 'SS' at 'attributeDefinitions.1.member.attributeType' failed to satisfy constraint: Member "
+            "Value 'SS' at 'attributeDefinitions.1.member.attributeType' failed to satisfy constraint: "
+            "Member "
             "must satisfy enum value set: [B, N, S]",
             "Value 'FREE' at 'billingMode' failed to satisfy constraint: Member must satisfy enum value set: "
             "[PROVISIONED, PAY_PER_REQUEST]",
@@ -255,12 +266,12 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
 
 
 @pytest.mark.parametrize(("request_", "parts"), CONSTRAINTS.values(), ids=CONSTRAINTS)
-def test_constraints_of_a_new_table_are_told_together(request_: Body, parts: list[str]) -> None:
+def test_reports_constraints_of_a_new_table_together(request_: Body, parts: list[str]) -> None:
     assert complaints(refusal("CreateTable", request_)) == parts
 
 
-def test_no_more_than_ten_complaints_are_told() -> None:
-    text = refusal("CreateTable", ranged(LocalSecondaryIndexes=[{}] * 9))
+def test_reports_at_most_ten_errors() -> None:
+    text = refusal("CreateTable", range_table(LocalSecondaryIndexes=[{}] * 9))
     assert text.startswith("10 validation errors detected: ")
     assert len(complaints(text)) == 10
 
@@ -279,7 +290,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
         "Given value 1000000000001 for ReadCapacityUnits is out of bounds",
     ),
     "an attribute defined twice": (
-        table(AttributeDefinitions=defined("id", "id")),
+        table(AttributeDefinitions=attribute_definitions("id", "id")),
         "Attribute Name is duplicated: id",
     ),
     "fewer definitions than keys": (
@@ -292,43 +303,46 @@ REFUSED: dict[str, tuple[Body, str]] = {
         "AttributeDefinitions: [id]",
     ),
     "one name twice in the key": (
-        table(AttributeDefinitions=defined("id", "at"), KeySchema=keys("id", "id")),
+        table(AttributeDefinitions=attribute_definitions("id", "at"), KeySchema=keys("id", "id")),
         SAME_NAME,
     ),
     "a range key first": (
-        table(AttributeDefinitions=defined("id", "at"), KeySchema=keys("id", "at")[::-1]),
+        table(AttributeDefinitions=attribute_definitions("id", "at"), KeySchema=keys("id", "at")[::-1]),
         NO_HASH_KEY,
     ),
     "two hash keys": (
-        table(AttributeDefinitions=defined("id", "at"), KeySchema=keys("id") + keys("at")),
+        table(AttributeDefinitions=attribute_definitions("id", "at"), KeySchema=keys("id") + keys("at")),
         NO_RANGE_KEY,
     ),
     "a definition too many": (
-        table(AttributeDefinitions=defined("id", "at")),
+        table(AttributeDefinitions=attribute_definitions("id", "at")),
         INVALID + "Number of attributes in KeySchema does not exactly match number of attributes defined in "
         "AttributeDefinitions",
     ),
-    "no local index": (ranged(LocalSecondaryIndexes=[]), INVALID + "List of LocalSecondaryIndexes is empty"),
+    "no local index": (
+        range_table(LocalSecondaryIndexes=[]),
+        INVALID + "List of LocalSecondaryIndexes is empty",
+    ),
     "a local index without a range key in the table": (
         table(LocalSecondaryIndexes=[index("own", keys("id", "at"))]),
         INVALID + "Table KeySchema does not have a range key, which is required when specifying a "
         "LocalSecondaryIndex",
     ),
     "a local index's key not defined": (
-        ranged(LocalSecondaryIndexes=[index("own", keys("id", "size"))]),
+        range_table(LocalSecondaryIndexes=[index("own", keys("id", "size"))]),
         INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [id, size], "
         "AttributeDefinitions: [id, at]",
     ),
     "a local index with one name twice": (
-        ranged(LocalSecondaryIndexes=[index("own", keys("id", "id"))]),
+        range_table(LocalSecondaryIndexes=[index("own", keys("id", "id"))]),
         SAME_NAME,
     ),
     "a local index without a range key": (
-        ranged(LocalSecondaryIndexes=[index("own", keys("id"))]),
+        range_table(LocalSecondaryIndexes=[index("own", keys("id"))]),
         INVALID + "Index KeySchema does not have a range key for index: own",
     ),
     "a local index with another hash key": (
-        ranged(LocalSecondaryIndexes=[index("own", keys("at", "id"))]),
+        range_table(LocalSecondaryIndexes=[index("own", keys("at", "id"))]),
         INVALID
         + "Index KeySchema does not have the same leading hash key as table KeySchema for index: own. "
         "index hash key: at, table hash key: id",
@@ -343,24 +357,24 @@ REFUSED: dict[str, tuple[Body, str]] = {
         "AttributeDefinitions: [id]",
     ),
     "a definition no index uses": (
-        ranged("x", GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
+        range_table("x", GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
         INVALID
         + "Some AttributeDefinitions are not used. AttributeDefinitions: [id, at, x], keys used: [id, at]",
     ),
     "no projection type": (
-        ranged(GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
+        range_table(GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
         INVALID + "Unknown ProjectionType: null",
     ),
     "attributes beside ALL": (
-        ranged(GlobalSecondaryIndexes=[index("all", keys("at"), {**ALL, "NonKeyAttributes": ["a"]})]),
+        range_table(GlobalSecondaryIndexes=[index("all", keys("at"), {**ALL, "NonKeyAttributes": ["a"]})]),
         INVALID + "ProjectionType is ALL, but NonKeyAttributes is specified",
     ),
     "INCLUDE without attributes": (
-        ranged(LocalSecondaryIndexes=[index("own", keys("id", "at"), {"ProjectionType": "INCLUDE"})]),
+        range_table(LocalSecondaryIndexes=[index("own", keys("id", "at"), {"ProjectionType": "INCLUDE"})]),
         INVALID + "ProjectionType is INCLUDE, but NonKeyAttributes is not specified",
     ),
     "an attribute projected twice": (
-        ranged(
+        range_table(
             GlobalSecondaryIndexes=[
                 index("all", keys("at"), {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a", "b", "a"]})
             ]
@@ -368,12 +382,12 @@ REFUSED: dict[str, tuple[Body, str]] = {
         INVALID + "Duplicate element in NonKeyAttributes: a",
     ),
     "an index's units nobody needs": (
-        ranged(GlobalSecondaryIndexes=[index("all", keys("at"), ProvisionedThroughput=UNITS)]),
+        range_table(GlobalSecondaryIndexes=[index("all", keys("at"), ProvisionedThroughput=UNITS)]),
         INVALID + "ProvisionedThroughput should not be specified for index: all when BillingMode is "
         "PAY_PER_REQUEST",
     ),
     "an index's units missing": (
-        ranged(
+        range_table(
             BillingMode="PROVISIONED",
             ProvisionedThroughput=UNITS,
             GlobalSecondaryIndexes=[index("all", keys("at"))],
@@ -381,22 +395,22 @@ REFUSED: dict[str, tuple[Body, str]] = {
         INVALID + "ProvisionedThroughput is not specified for index: all",
     ),
     "two indexes of one name": (
-        ranged(
+        range_table(
             LocalSecondaryIndexes=[index("same", keys("id", "at"))],
             GlobalSecondaryIndexes=[index("same", keys("at"))],
         ),
         INVALID + "Duplicate index name: same",
     ),
     "six local indexes": (
-        ranged(LocalSecondaryIndexes=[index(f"own{n}", keys("id", "at")) for n in range(6)]),
+        range_table(LocalSecondaryIndexes=[index(f"own{n}", keys("id", "at")) for n in range(6)]),
         INVALID + "Number of LocalSecondaryIndexes exceeds per-table limit of 5",
     ),
     "twenty-one global indexes": (
-        ranged(GlobalSecondaryIndexes=[index(f"all{n}", keys("at")) for n in range(21)]),
+        range_table(GlobalSecondaryIndexes=[index(f"all{n}", keys("at")) for n in range(21)]),
         INVALID + "GlobalSecondaryIndex count exceeds the per-table limit of 20",
     ),
     "more attributes projected than a table may": (
-        ranged(
+        range_table(
             GlobalSecondaryIndexes=[
                 index(
                     f"all{n}",
@@ -442,7 +456,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
     "a policy": (table(ResourcePolicy="{}"), INVALID + "ResourcePolicy" + NOT_SUPPORTED),
     "warm throughput": (table(WarmThroughput={}), INVALID + "WarmThroughput" + NOT_SUPPORTED),
     "an on-demand limit of an index": (
-        ranged(
+        range_table(
             GlobalSecondaryIndexes=[index("all", keys("at"), OnDemandThroughput={"MaxReadRequestUnits": 1})]
         ),
         INVALID + "OnDemandThroughput" + NOT_SUPPORTED,
@@ -451,7 +465,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
 
 
 @pytest.mark.parametrize(("request_", "text"), REFUSED.values(), ids=REFUSED)
-def test_a_table_that_cannot_be_is_refused(request_: Body, text: str) -> None:
+def test_rejects_an_invalid_table(request_: Body, text: str) -> None:
     assert refusal("CreateTable", request_) == text
 
 
@@ -484,11 +498,11 @@ def updates(*changes: Body, **members: Any) -> Body:
     return update(GlobalSecondaryIndexUpdates=list(changes), **members)
 
 
-def created(name: str, schema: Iterable[Body] = (), projection: Body = ALL, **members: Any) -> Body:
+def create_index(name: str, schema: Iterable[Body] = (), projection: Body = ALL, **members: Any) -> Body:
     return {"Create": index(name, list(schema) or keys("size"), projection, **members)}
 
 
-def deleted(name: str) -> Body:
+def delete_index(name: str) -> Body:
     return {"Delete": {"IndexName": name}}
 
 
@@ -511,7 +525,7 @@ def deleted(name: str) -> Body:
             UpdateTable(table="orders", deletion_protection=False),
         ),
         (
-            updates(created("by_size"), AttributeDefinitions=defined("unused", "size")),
+            updates(create_index("by_size"), AttributeDefinitions=attribute_definitions("unused", "size")),
             UpdateTable(
                 table="orders",
                 attributes=(KeyAttribute("size", "S"),),
@@ -521,7 +535,9 @@ def deleted(name: str) -> Body:
             ),
         ),
         (
-            updates(deleted("by_size"), {"Update": {"IndexName": "by_at", "ProvisionedThroughput": UNITS}}),
+            updates(
+                delete_index("by_size"), {"Update": {"IndexName": "by_at", "ProvisionedThroughput": UNITS}}
+            ),
             UpdateTable(
                 table="orders",
                 index_changes=(DeleteIndex("by_size"), UpdateIndex("by_at", Throughput(3, 2))),
@@ -531,7 +547,7 @@ def deleted(name: str) -> Body:
     ids=["billing", "throughput", "stream on", "stream off", "class", "protection", "new index", "indexes"],
 )
 def test_each_change_is_decoded(request_: Body, operation: UpdateTable) -> None:
-    assert decoded("UpdateTable", request_) == operation
+    assert decode_request("UpdateTable", request_) == operation
 
 
 NOTHING = (
@@ -541,7 +557,7 @@ NOTHING = (
 UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
     "nothing": (update(), NOTHING),
     "no index": (updates(), NOTHING),
-    "definitions alone": (update(AttributeDefinitions=defined("a")), NOTHING),
+    "definitions alone": (update(AttributeDefinitions=attribute_definitions("a")), NOTHING),
     "no index and something else": (
         updates(DeletionProtectionEnabled=True),
         INVALID + "List of GlobalSecondaryIndexUpdates is empty",
@@ -586,38 +602,40 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
         "GlobalSecondaryIndexUpdate.Delete must not be null",
     ),
     "two changes in one": (
-        updates({**created("abc"), **deleted("abd")}),
+        updates({**create_index("abc"), **delete_index("abd")}),
         INVALID + "Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object",
     ),
     "one index twice": (
-        updates(deleted("abc"), deleted("abc")),
+        updates(delete_index("abc"), delete_index("abc")),
         INVALID + "Only one global secondary index update per index is allowed simultaneously. Index: abc",
     ),
     "a new index without definitions": (
-        updates(created("abc")),
+        updates(create_index("abc")),
         INVALID + "AttributeDefinitions is not specified for index: abc",
     ),
     "a new index's key not defined": (
-        updates(created("abc"), AttributeDefinitions=defined("x")),
+        updates(create_index("abc"), AttributeDefinitions=attribute_definitions("x")),
         INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [size], "
         "AttributeDefinitions: [x]",
     ),
     "an attribute defined twice": (
-        updates(created("abc"), AttributeDefinitions=defined("size", "size")),
+        updates(create_index("abc"), AttributeDefinitions=attribute_definitions("size", "size")),
         "Attribute Name is duplicated: size",
     ),
     "a new index with a range key alone": (
-        updates(created("abc", keys("id", "size")[1:]), AttributeDefinitions=defined("size")),
+        updates(
+            create_index("abc", keys("id", "size")[1:]), AttributeDefinitions=attribute_definitions("size")
+        ),
         NO_HASH_KEY,
     ),
     "a new index without a projection": (
-        updates(created("abc", (), {}), AttributeDefinitions=defined("size")),
+        updates(create_index("abc", (), {}), AttributeDefinitions=attribute_definitions("size")),
         INVALID + "Unknown ProjectionType: null",
     ),
     "a new index's units nobody needs": (
         updates(
-            created("abc", ProvisionedThroughput=UNITS),
-            AttributeDefinitions=defined("size"),
+            create_index("abc", ProvisionedThroughput=UNITS),
+            AttributeDefinitions=attribute_definitions("size"),
             BillingMode="PAY_PER_REQUEST",
         ),
         INVALID + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified for index: abc when "
@@ -636,23 +654,25 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
         INVALID + "You cannot modify stream status while updating table IOPS",
     ),
     "a stream and an index": (
-        updates(deleted("abc"), StreamSpecification={"StreamEnabled": False}),
+        updates(delete_index("abc"), StreamSpecification={"StreamEnabled": False}),
         INVALID + "You cannot create or delete index while changing stream status",
     ),
     "units and an index": (
-        updates(deleted("abc"), ProvisionedThroughput=UNITS),
+        updates(delete_index("abc"), ProvisionedThroughput=UNITS),
         INVALID + "You cannot create or delete index while updating table IOPS",
     ),
 }
 
 
 @pytest.mark.parametrize(("request_", "text"), UPDATES_REFUSED.values(), ids=UPDATES_REFUSED)
-def test_a_change_that_cannot_be_is_refused(request_: Body, text: str) -> None:
+def test_rejects_an_invalid_change(request_: Body, text: str) -> None:
     assert refusal("UpdateTable", request_) == text
 
 
-def test_two_indexes_at_once_are_more_than_the_service_takes() -> None:
-    request = updates(created("abc"), deleted("abd"), AttributeDefinitions=defined("size"))
+def test_rejects_two_index_changes_at_once() -> None:
+    request = updates(
+        create_index("abc"), delete_index("abd"), AttributeDefinitions=attribute_definitions("size")
+    )
     assert refusal("UpdateTable", request, LimitExceeded) == (
         "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
     )
@@ -689,7 +709,7 @@ def test_an_index_update_needs_a_name_and_units() -> None:
     ],
 )
 def test_the_other_operations_are_decoded(name: str, request_: Body, operation: object) -> None:
-    assert decoded(name, request_) == operation
+    assert decode_request(name, request_) == operation
 
 
 @pytest.mark.parametrize(
@@ -720,7 +740,8 @@ def test_the_other_operations_are_decoded(name: str, request_: Body, operation: 
         (
             "UpdateTimeToLive",
             {"TableName": "orders", "TimeToLiveSpecification": {"AttributeName": "", "Enabled": True}},
-            "1 validation error detected: Value '' at 'timeToLiveSpecification.attributeName' failed to satisfy "
+            "1 validation error detected: Value '' at 'timeToLiveSpecification.attributeName' failed to "
+            "satisfy "
             "constraint: Member must have length greater than or equal to 1",
         ),
         (
@@ -730,5 +751,5 @@ def test_the_other_operations_are_decoded(name: str, request_: Body, operation: 
         ),
     ],
 )
-def test_the_other_operations_refuse_in_their_words(name: str, request_: Body, text: str) -> None:
+def test_other_operations_have_their_own_messages(name: str, request_: Body, text: str) -> None:
     assert refusal(name, request_) == text

@@ -24,18 +24,18 @@ KEY = {"a": {"S": "b"}}
 PUT = {"Put": {"TableName": "abc", "Item": KEY}}
 
 
-def decoded(operation: str, items: Any, **request: Any) -> Any:
+def decode_request(operation: str, items: Any, **request: Any) -> Any:
     body = json.dumps({"TransactItems": items, **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, items: Any, **request: Any) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        decoded(operation, items, **request)
+        decode_request(operation, items, **request)
     return refused.value.message
 
 
-def test_each_kind_of_action_arrives() -> None:
+def test_decodes_each_kind_of_action() -> None:
     items = [
         {"Put": {"TableName": "abc", "Item": KEY, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}},
         {"Delete": {"TableName": "abc", "Key": KEY, "ConditionExpression": "attribute_exists(a)"}},
@@ -50,7 +50,7 @@ def test_each_kind_of_action_arrives() -> None:
         {"ConditionCheck": {"TableName": "abc", "Key": KEY, "ConditionExpression": "attribute_exists(a)"}},
     ]
     exists = AttributeExists(Path("a"))
-    assert decoded("TransactWriteItems", items).actions == (
+    assert decode_request("TransactWriteItems", items).actions == (
         PutItem(table="abc", item={"a": "b"}, returns_on_failure="ALL_OLD"),
         DeleteItem(table="abc", key={"a": "b"}, condition=exists),
         UpdateItem(table="abc", key={"a": "b"}, update=Update(sets=(SetAction(Path("b"), Literal(1)),))),
@@ -58,9 +58,9 @@ def test_each_kind_of_action_arrives() -> None:
     )
 
 
-def test_the_reads_of_a_transaction_arrive() -> None:
+def test_decodes_the_reads_of_a_transaction() -> None:
     items = [{"Get": {"TableName": "abc", "Key": KEY, "ProjectionExpression": "x"}}]
-    assert decoded("TransactGetItems", items) == TransactGetItems(
+    assert decode_request("TransactGetItems", items) == TransactGetItems(
         gets=(TransactGet("abc", {"a": "b"}, projection=(Path("x"),)),)
     )
 
@@ -72,13 +72,13 @@ def test_a_transaction_has_1_to_100_actions(operation: str) -> None:
         "Member must have length greater than or equal to 1"
     )
     action = PUT if operation == "TransactWriteItems" else {"Get": {"TableName": "abc", "Key": KEY}}
-    decoded(operation, [action] * 100)
+    decode_request(operation, [action] * 100)
     assert refusal(operation, [action] * 101).endswith(
         "at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100"
     )
 
 
-def test_an_action_is_exactly_one_thing() -> None:
+def test_action_has_exactly_one_operation() -> None:
     assert refusal("TransactWriteItems", [PUT, {}]) == (
         "Invalid Request: TransactWriteRequest should contain Delete or Put or Update request"
     )
@@ -88,7 +88,7 @@ def test_an_action_is_exactly_one_thing() -> None:
     )
 
 
-def test_complaints_name_the_action() -> None:
+def test_errors_name_the_action() -> None:
     bad = {"Put": {"TableName": "bad!name", "Item": KEY}}
     assert refusal("TransactWriteItems", [PUT, bad]) == (
         "1 validation error detected: Value 'bad!name' at 'transactItems.2.member.put.tableName' failed to "
@@ -101,7 +101,7 @@ def test_complaints_name_the_action() -> None:
 
 
 def test_a_token_has_1_to_36_characters() -> None:
-    assert decoded("TransactWriteItems", [PUT], ClientRequestToken="x" * 36).token == "x" * 36
+    assert decode_request("TransactWriteItems", [PUT], ClientRequestToken="x" * 36).token == "x" * 36
     for token in ("", "x" * 37):
         assert "at 'clientRequestToken' failed" in refusal(
             "TransactWriteItems", [PUT], ClientRequestToken=token
@@ -133,12 +133,12 @@ def test_an_item_that_is_too_big_and_a_transaction_that_is_too_big_are_refused()
     assert refusal("TransactWriteItems", [put(ITEM_BYTES_MAX)]) == (
         "Item size has exceeded the maximum allowed size"
     )
-    decoded("TransactWriteItems", [put(350_000)] * 11)
+    decode_request("TransactWriteItems", [put(350_000)] * 11)
     assert "4 MB" in refusal("TransactWriteItems", [put(350_000)] * 12)
 
 
 def fingerprint(items: Any, **request: Any) -> bytes:
-    found = decoded("TransactWriteItems", items, **request).fingerprint
+    found = decode_request("TransactWriteItems", items, **request).fingerprint
     assert isinstance(found, bytes)
     return found
 
@@ -158,5 +158,5 @@ def test_different_requests_have_different_fingerprints() -> None:
     assert len(found) == len(different)
 
 
-def test_without_a_token_there_is_nothing_to_compare() -> None:
+def test_request_without_a_token_has_no_fingerprint() -> None:
     assert fingerprint([PUT]) == b""

@@ -1,4 +1,4 @@
-"""Tables, backups and recovery are described member by member as the service describes them."""
+"""Tables, backups and recovery are described with exactly the members of the service."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from holdfast.operations.tables import (
     IndexState,
     KeyAttribute,
     KeySchema,
-    LifetimeSpecification,
     ListBackupsResult,
     ListTablesResult,
     RestoreOrigin,
     TableDefinition,
     TableDescription,
     Throughput,
+    TimeToLiveSpecification,
 )
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import deleted_table_description, table_description
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_deleted_table_description, encode_table_description
 from holdfast.wire.dispatch import decode, encode
 
-HERE = Place("eu-west-1", "123456789012")
+HERE = AwsLocation("eu-west-1", "123456789012")
 ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/orders"
 LABEL = "2026-11-15T10:00:00.000"
 PLAIN = TableDefinition(
@@ -51,8 +51,8 @@ INDEXED = msgspec.structs.replace(
 ON_DEMAND = msgspec.structs.replace(PLAIN, billing_mode="PAY_PER_REQUEST", throughput=Throughput())
 
 
-def described(definition: TableDefinition = PLAIN, **fields: Any) -> dict[str, Any]:
-    return table_description(table(definition, **fields), HERE)
+def describe(definition: TableDefinition = PLAIN, **fields: Any) -> dict[str, Any]:
+    return encode_table_description(table(definition, **fields), HERE)
 
 
 def table(definition: TableDefinition = PLAIN, **fields: Any) -> TableDescription:
@@ -62,15 +62,15 @@ def table(definition: TableDefinition = PLAIN, **fields: Any) -> TableDescriptio
 
 def answer(operation: str, request: dict[str, Any], result: object) -> dict[str, Any]:
     codec, decoded = decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(request))
-    told: dict[str, Any] = msgspec.json.decode(encode(codec, decoded, result, HERE))
-    return told
+    encoded: dict[str, Any] = msgspec.json.decode(encode(codec, decoded, result, HERE))
+    return encoded
 
 
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def test_a_plain_table_tells_what_every_table_has_and_nothing_else() -> None:
-    assert described(item_count=7, size_bytes=99) == {
+def test_plain_table_has_only_the_common_members() -> None:
+    assert describe(item_count=7, size_bytes=99) == {
         "AttributeDefinitions": [
             {"AttributeName": "id", "AttributeType": "S"},
             {"AttributeName": "at", "AttributeType": "N"},
@@ -95,8 +95,8 @@ def test_a_plain_table_tells_what_every_table_has_and_nothing_else() -> None:
     }
 
 
-def test_a_throughput_that_changed_tells_when() -> None:
-    changed = described(throughput_raised_at=1.0, throughput_lowered_at=2.0, throughput_decreases_today=1)
+def test_changed_throughput_has_its_change_times() -> None:
+    changed = describe(throughput_raised_at=1.0, throughput_lowered_at=2.0, throughput_decreases_today=1)
     assert changed["ProvisionedThroughput"] == {
         "NumberOfDecreasesToday": 1,
         "ReadCapacityUnits": 3,
@@ -129,14 +129,14 @@ def test_a_throughput_that_changed_tells_when() -> None:
     ],
     ids=["never", "being created", "from the start", "changed", "changed back"],
 )
-def test_billing_is_told_of_a_table_that_was_ever_paid_per_request(
+def test_billing_summary_appears_once_a_table_was_on_demand(
     definition: TableDefinition, fields: dict[str, Any], summary: object
 ) -> None:
-    assert described(definition, **fields).get("BillingModeSummary") == summary
+    assert describe(definition, **fields).get("BillingModeSummary") == summary
 
 
 def test_a_local_index_has_no_throughput_of_its_own() -> None:
-    (local,) = described(INDEXED, local_indexes={"own": IndexState(item_count=3, size_bytes=30)})[
+    (local,) = describe(INDEXED, local_indexes={"own": IndexState(item_count=3, size_bytes=30)})[
         "LocalSecondaryIndexes"
     ]
     assert local == {
@@ -152,8 +152,8 @@ def test_a_local_index_has_no_throughput_of_its_own() -> None:
     }
 
 
-def test_a_global_index_tells_its_status_and_throughput() -> None:
-    (index,) = described(INDEXED)["GlobalSecondaryIndexes"]
+def test_global_index_has_status_and_throughput() -> None:
+    (index,) = describe(INDEXED)["GlobalSecondaryIndexes"]
     assert index == {
         "IndexName": "all",
         "KeySchema": [{"AttributeName": "at", "KeyType": "HASH"}],
@@ -171,44 +171,47 @@ def test_a_global_index_tells_its_status_and_throughput() -> None:
 
 
 @pytest.mark.parametrize("backfilling", [True, False])
-def test_an_index_being_created_tells_whether_it_is_filled(backfilling: bool) -> None:
+def test_creating_index_reports_its_backfill(backfilling: bool) -> None:
     state = IndexState(status="CREATING", backfilling=backfilling)
-    (index,) = described(INDEXED, global_indexes={"all": state})["GlobalSecondaryIndexes"]
+    (index,) = describe(INDEXED, global_indexes={"all": state})["GlobalSecondaryIndexes"]
     assert (index["IndexStatus"], index["Backfilling"]) == ("CREATING", backfilling)
 
 
-def test_an_index_created_with_its_table_has_nothing_to_be_filled_with() -> None:
+def test_index_created_with_its_table_has_no_backfill() -> None:
     state = IndexState(status="CREATING")
-    (index,) = described(INDEXED, status="CREATING", global_indexes={"all": state})["GlobalSecondaryIndexes"]
+    (index,) = describe(INDEXED, status="CREATING", global_indexes={"all": state})["GlobalSecondaryIndexes"]
     assert index["IndexStatus"] == "CREATING"
     assert "Backfilling" not in index
 
 
-def test_a_stream_is_told_with_its_label_and_arn() -> None:
-    told = described(stream_view="KEYS_ONLY", stream_label=LABEL)
-    assert told["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
-    assert (told["LatestStreamLabel"], told["LatestStreamArn"]) == (LABEL, f"{ARN}/stream/{LABEL}")
+def test_stream_has_label_and_arn() -> None:
+    description = describe(stream_view="KEYS_ONLY", stream_label=LABEL)
+    assert description["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    assert (description["LatestStreamLabel"], description["LatestStreamArn"]) == (
+        LABEL,
+        f"{ARN}/stream/{LABEL}",
+    )
 
 
-def test_a_stream_switched_off_leaves_its_name() -> None:
-    told = described(stream_label=LABEL)
-    assert "StreamSpecification" not in told
-    assert told["LatestStreamArn"] == f"{ARN}/stream/{LABEL}"
+def test_disabled_stream_keeps_its_label() -> None:
+    description = describe(stream_label=LABEL)
+    assert "StreamSpecification" not in description
+    assert description["LatestStreamArn"] == f"{ARN}/stream/{LABEL}"
 
 
-def test_a_class_is_told_when_somebody_chose_it() -> None:
+def test_table_class_appears_only_if_chosen() -> None:
     chosen = msgspec.structs.replace(PLAIN, table_class="STANDARD")
-    assert described(chosen)["TableClassSummary"] == {"TableClass": "STANDARD"}
-    assert described(chosen, table_class_changed_at=5.0)["TableClassSummary"] == {
+    assert describe(chosen)["TableClassSummary"] == {"TableClass": "STANDARD"}
+    assert describe(chosen, table_class_changed_at=5.0)["TableClassSummary"] == {
         "TableClass": "STANDARD",
         "LastUpdateDateTime": 5.0,
     }
 
 
 @pytest.mark.parametrize("backup", ["0150-abc", f"{ARN}/backup/0150-abc"])
-def test_a_restored_table_tells_where_it_came_from(backup: str) -> None:
+def test_restored_table_names_its_source(backup: str) -> None:
     origin = RestoreOrigin("orders", "other-id", 5.0, backup, in_progress=False)
-    assert described(restore=origin)["RestoreSummary"] == {
+    assert describe(restore=origin)["RestoreSummary"] == {
         "SourceBackupArn": f"{ARN}/backup/0150-abc",
         "SourceTableArn": ARN,
         "RestoreDateTime": 5.0,
@@ -216,9 +219,9 @@ def test_a_restored_table_tells_where_it_came_from(backup: str) -> None:
     }
 
 
-def test_a_table_that_is_going_no_longer_tells_its_keys_and_indexes() -> None:
-    told = deleted_table_description(table(INDEXED, status="DELETING"), HERE)
-    assert told.keys() == {
+def test_deleting_table_omits_keys_and_indexes() -> None:
+    description = encode_deleted_table_description(table(INDEXED, status="DELETING"), HERE)
+    assert description.keys() == {
         "TableName",
         "TableStatus",
         "TableArn",
@@ -262,7 +265,7 @@ def test_names_are_listed_with_the_last_one_of_a_page() -> None:
     assert answer("ListTables", {}, ListTablesResult(())) == {"TableNames": []}
 
 
-def test_limits_are_told_by_their_names() -> None:
+def test_limits_have_their_names() -> None:
     assert answer("DescribeLimits", {}, DescribeLimitsResult(4, 3, 2, 1)) == {
         "AccountMaxReadCapacityUnits": 4,
         "AccountMaxWriteCapacityUnits": 3,
@@ -271,9 +274,9 @@ def test_limits_are_told_by_their_names() -> None:
     }
 
 
-def test_lifetimes_are_told_with_their_attribute() -> None:
+def test_ttl_is_described_with_its_attribute() -> None:
     request = {"TableName": "orders", "TimeToLiveSpecification": {"AttributeName": "ends", "Enabled": False}}
-    assert answer("UpdateTimeToLive", request, LifetimeSpecification("ends", enabled=False)) == {
+    assert answer("UpdateTimeToLive", request, TimeToLiveSpecification("ends", enabled=False)) == {
         "TimeToLiveSpecification": {"AttributeName": "ends", "Enabled": False}
     }
     enabled = DescribeTimeToLiveResult("ENABLED", "ends")
@@ -308,15 +311,15 @@ DETAILS = {
 }
 
 
-def test_a_new_backup_is_told_in_detail() -> None:
+def test_new_backup_has_details() -> None:
     request = {"TableName": "orders", "BackupName": "nightly"}
     assert answer("CreateBackup", request, SUMMARY) == {"BackupDetails": DETAILS}
 
 
-def test_a_backup_that_ends_tells_when() -> None:
+def test_expiring_backup_has_its_expiry() -> None:
     ending = msgspec.structs.replace(SUMMARY, expires_at=6.0)
-    told = answer("CreateBackup", {"TableName": "orders", "BackupName": "nightly"}, ending)
-    assert told["BackupDetails"]["BackupExpiryDateTime"] == 6.0
+    description = answer("CreateBackup", {"TableName": "orders", "BackupName": "nightly"}, ending)
+    assert description["BackupDetails"]["BackupExpiryDateTime"] == 6.0
 
 
 def test_backups_are_listed_with_their_tables() -> None:
@@ -373,8 +376,8 @@ def test_a_backup_describes_the_table_as_it_was(operation: str) -> None:
 
 
 def test_a_backup_of_a_plain_table_has_no_features() -> None:
-    told = answer("DescribeBackup", {"BackupArn": BACKUP_ARN}, BackupDescription(SUMMARY, table()))
-    assert told["BackupDescription"]["SourceTableFeatureDetails"] == {}
+    description = answer("DescribeBackup", {"BackupArn": BACKUP_ARN}, BackupDescription(SUMMARY, table()))
+    assert description["BackupDescription"]["SourceTableFeatureDetails"] == {}
 
 
 @pytest.mark.parametrize(
@@ -393,9 +396,11 @@ def test_a_backup_of_a_plain_table_has_no_features() -> None:
     ],
     ids=["off", "on"],
 )
-def test_continuous_backups_tell_what_can_be_restored(backups: ContinuousBackups, recovery: object) -> None:
-    told = answer("DescribeContinuousBackups", {"TableName": "orders"}, backups)
-    assert told["ContinuousBackupsDescription"] == {
+def test_continuous_backups_report_the_restorable_period(
+    backups: ContinuousBackups, recovery: object
+) -> None:
+    description = answer("DescribeContinuousBackups", {"TableName": "orders"}, backups)
+    assert description["ContinuousBackupsDescription"] == {
         "ContinuousBackupsStatus": "ENABLED",
         "PointInTimeRecoveryDescription": recovery,
     }

@@ -1,4 +1,4 @@
-"""A body that is refused is let go at once, however long its client goes on sending."""
+"""A refused body is released at once, however long its client continues sending."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class NoTables:
 
 @pytest.mark.parametrize(
     ("app", "status"),
-    [(App(NoTables(), body_bytes_max=500_000), 413), (App(NoTables(), bodies_bytes_max=500_000), 503)],
+    [(App(NoTables(), max_body_bytes=500_000), 413), (App(NoTables(), max_total_body_bytes=500_000), 503)],
     ids=["one is too large", "all are too large"],
 )
-def test_while_the_rest_is_thrown_away_nothing_holds_what_was_read(app: App, status: int) -> None:
+def test_discarding_a_refused_body_keeps_nothing_in_memory(app: App, status: int) -> None:
     sent: list[MutableMapping[str, Any]] = []
     handled: list[BaseException | None] = []
 
     async def receive() -> MutableMapping[str, Any]:
-        # The exception that ended the reading has the body in its frames, for as long as it is being handled.
+        # The exception that ended the reading has the body in its frames while it is being handled.
         handled.append(sys.exception())
         return {"type": "http.request", "body": PIECE, "more_body": len(handled) < 10}
 

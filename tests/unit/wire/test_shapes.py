@@ -1,4 +1,4 @@
-"""The shapes of requests: the types of members first, then up to ten complaints about constraints."""
+"""The shapes of requests: the types of members first, then up to ten constraint errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from holdfast.wire.shapes import (
     Request,
     Shape,
     boolean,
-    demanded_table_name,
     integer,
     item,
     list_of,
@@ -20,6 +19,7 @@ from holdfast.wire.shapes import (
     string,
     structure,
     table_name,
+    table_name_checked_first,
     timestamp,
 )
 from holdfast.wire.type_errors import UNEXPECTED_NESTED
@@ -37,13 +37,13 @@ def check(shape: Shape, value: Any) -> None:
     outer.check({"Member": value}, outer.read({"Member": value}))
 
 
-def malformed(shape: Shape, value: Any) -> str:
+def malformed_message(shape: Shape, value: Any) -> str:
     with pytest.raises(MalformedRequest) as refused:
         read(shape, value)
     return refused.value.message
 
 
-def complaint(shape: Shape, value: Any) -> str:
+def constraint_message(shape: Shape, value: Any) -> str:
     with pytest.raises(InvalidRequest) as refused:
         check(shape, value)
     return refused.value.message
@@ -60,8 +60,8 @@ def complaint(shape: Shape, value: Any) -> str:
         ({}, "Start of structure or map found where not expected"),
     ],
 )
-def test_a_string_is_nothing_else(value: Any, text: str) -> None:
-    assert malformed(string(), value) == text
+def test_string_rejects_other_types(value: Any, text: str) -> None:
+    assert malformed_message(string(), value) == text
 
 
 @pytest.mark.parametrize(
@@ -74,66 +74,66 @@ def test_a_string_is_nothing_else(value: Any, text: str) -> None:
         ({}, "Start of structure or map found where not expected"),
     ],
 )
-def test_a_boolean_is_nothing_else(value: Any, text: str) -> None:
-    assert malformed(boolean(), value) == text
+def test_boolean_rejects_other_types(value: Any, text: str) -> None:
+    assert malformed_message(boolean(), value) == text
 
 
 @pytest.mark.parametrize(("word", "meaning"), [("true", True), ("YES", True), ("0", False), ("no", False)])
-def test_a_few_words_are_booleans(word: str, meaning: bool) -> None:
+def test_reads_booleans_from_some_strings(word: str, meaning: bool) -> None:
     assert read(boolean(), word) is meaning
 
 
 @pytest.mark.parametrize(("shape", "kind"), [(integer(), "Integer"), (long(), "Long")])
-def test_a_whole_number_is_nothing_else(shape: Shape, kind: str) -> None:
-    assert malformed(shape, "23") == f"STRING_VALUE cannot be converted to {kind}"
-    assert malformed(shape, True) == f"TRUE_VALUE cannot be converted to {kind}"
-    assert malformed(shape, []) == f"Unrecognized collection type class java.lang.{kind}"
-    assert malformed(shape, {}) == "Start of structure or map found where not expected"
+def test_integer_rejects_other_types(shape: Shape, kind: str) -> None:
+    assert malformed_message(shape, "23") == f"STRING_VALUE cannot be converted to {kind}"
+    assert malformed_message(shape, True) == f"TRUE_VALUE cannot be converted to {kind}"
+    assert malformed_message(shape, []) == f"Unrecognized collection type class java.lang.{kind}"
+    assert malformed_message(shape, {}) == "Start of structure or map found where not expected"
     assert read(shape, 3.9) == 3
 
 
 def test_a_whole_number_stays_in_its_range() -> None:
     assert read(integer(), 2**31 - 1) == 2**31 - 1
-    assert "out of range" in malformed(integer(), 2**31)
-    assert "out of range" in malformed(long(), -(2**63) - 1)
+    assert "out of range" in malformed_message(integer(), 2**31)
+    assert "out of range" in malformed_message(long(), -(2**63) - 1)
 
 
 def test_a_time_is_a_number_of_seconds() -> None:
     assert read(timestamp(), 12) == 12.0
-    assert malformed(timestamp(), "12") == "STRING_VALUE cannot be converted to Date"
+    assert malformed_message(timestamp(), "12") == "STRING_VALUE cannot be converted to Date"
 
 
 @pytest.mark.parametrize("value", ["23", True, 23, 34.56])
-def test_a_scalar_is_no_list_map_or_structure(value: Any) -> None:
-    assert malformed(list_of(string()), value) == "Unexpected field type"
-    assert malformed(map_of(string()), value) == "Unexpected field type"
-    assert malformed(item(), value) == "Unexpected field type"
-    assert malformed(INNER, value) == "Unexpected field type"
+def test_scalar_rejects_lists_maps_and_structures(value: Any) -> None:
+    assert malformed_message(list_of(string()), value) == "Unexpected field type"
+    assert malformed_message(map_of(string()), value) == "Unexpected field type"
+    assert malformed_message(item(), value) == "Unexpected field type"
+    assert malformed_message(INNER, value) == "Unexpected field type"
 
 
 @pytest.mark.parametrize("value", ["23", True, 23, 34.56])
-def test_inside_a_list_or_map_it_is_said_in_other_words(value: Any) -> None:
-    assert malformed(list_of(INNER), [value]) == "Unexpected value type in payload"
-    assert malformed(map_of(INNER), {"a": value}) == "Unexpected value type in payload"
-    assert malformed(map_of(list_of(string())), {"a": value}) == UNEXPECTED_NESTED
-    assert malformed(list_of(item()), [value]) == UNEXPECTED_NESTED
+def test_message_differs_inside_lists_and_maps(value: Any) -> None:
+    assert malformed_message(list_of(INNER), [value]) == "Unexpected value type in payload"
+    assert malformed_message(map_of(INNER), {"a": value}) == "Unexpected value type in payload"
+    assert malformed_message(map_of(list_of(string())), {"a": value}) == UNEXPECTED_NESTED
+    assert malformed_message(list_of(item()), [value]) == UNEXPECTED_NESTED
 
 
-def test_a_list_in_the_wrong_place_is_told_with_the_class_expected() -> None:
-    assert malformed(INNER, []) == f"Unrecognized collection type class {CLASS}Inner"
+def test_misplaced_list_names_the_expected_class() -> None:
+    assert malformed_message(INNER, []) == f"Unrecognized collection type class {CLASS}Inner"
     assert (
-        malformed(map_of(string()), [])
+        malformed_message(map_of(string()), [])
         == "Unrecognized collection type java.util.Map<java.lang.String, java.lang.String>"
     )
     assert (
-        malformed(map_of(list_of(INNER)), [])
+        malformed_message(map_of(list_of(INNER)), [])
         == f"Unrecognized collection type java.util.Map<java.lang.String, java.util.List<{CLASS}Inner>>"
     )
     assert (
-        malformed(item(), [])
+        malformed_message(item(), [])
         == f"Unrecognized collection type java.util.Map<java.lang.String, {CLASS}AttributeValue>"
     )
-    assert malformed(list_of(string()), {}) == "Start of structure or map found where not expected"
+    assert malformed_message(list_of(string()), {}) == "Start of structure or map found where not expected"
 
 
 def test_unknown_members_and_nulls_are_left_out() -> None:
@@ -141,13 +141,13 @@ def test_unknown_members_and_nulls_are_left_out() -> None:
     assert shape.read({"Known": "a", "Other": None, "Unknown": {"any": ["thing"]}}) == {"Known": "a"}
 
 
-def test_types_are_judged_before_constraints() -> None:
-    shape = structure("Outer", Short=string(longest=1), Number=integer())
+def test_checks_types_before_constraints() -> None:
+    shape = structure("Outer", Short=string(max_length=1), Number=integer())
     with pytest.raises(MalformedRequest):
         shape.read({"Short": "too long", "Number": "1"})
 
 
-def test_complaints_come_in_the_order_of_the_shape_and_are_counted() -> None:
+def test_errors_follow_the_order_of_the_shape_and_are_counted() -> None:
     shape = structure("Outer", First=string(enum=("A", "B")), Second=table_name(), Third=item(required=True))
     request: Request = {"Second": "a;", "First": "hi"}
     with pytest.raises(InvalidRequest) as refused:
@@ -163,44 +163,46 @@ def test_complaints_come_in_the_order_of_the_shape_and_are_counted() -> None:
     )
 
 
-def test_a_single_complaint_is_an_error_not_errors() -> None:
-    assert complaint(integer(least=1), 0) == (
+def test_single_error_is_reported_in_the_singular() -> None:
+    assert constraint_message(integer(minimum=1), 0) == (
         "1 validation error detected: Value '0' at 'member' failed to satisfy constraint: "
         "Member must have value greater than or equal to 1"
     )
 
 
-def test_at_most_ten_complaints_are_told() -> None:
-    text = complaint(list_of(string(longest=1)), ["ab"] * 30)
+def test_reports_at_most_ten_errors() -> None:
+    text = constraint_message(list_of(string(max_length=1)), ["ab"] * 30)
     assert text.startswith("10 validation errors detected: ")
     assert text.count("failed to satisfy constraint") == 10
     assert "'member.10.member'" in text
     assert "'member.11.member'" not in text
 
 
-def test_the_path_names_places_in_lists_and_keys_of_maps() -> None:
-    assert "Value null at 'member.2.member.name' failed" in complaint(list_of(INNER), [{"Name": "a"}, {}])
-    assert "Value null at 'member.x y.member.name' failed" in complaint(map_of(INNER), {"x y": {}})
+def test_path_names_list_positions_and_map_keys() -> None:
+    assert "Value null at 'member.2.member.name' failed" in constraint_message(
+        list_of(INNER), [{"Name": "a"}, {}]
+    )
+    assert "Value null at 'member.x y.member.name' failed" in constraint_message(map_of(INNER), {"x y": {}})
 
 
-def test_a_null_in_a_list_or_map_is_a_complaint() -> None:
-    assert "Value null at 'member.1.member' failed" in complaint(list_of(INNER), [None])
-    assert "Value null at 'member.a.member' failed" in complaint(map_of(string()), {"a": None})
+def test_null_in_a_list_or_map_is_an_error() -> None:
+    assert "Value null at 'member.1.member' failed" in constraint_message(list_of(INNER), [None])
+    assert "Value null at 'member.a.member' failed" in constraint_message(map_of(string()), {"a": None})
 
 
 def test_values_are_shown_as_java_prints_them() -> None:
-    assert "Value '[[a, b], [c]]' at 'member'" in complaint(
-        list_of(list_of(string()), shortest=3), [["a", "b"], ["c"]]
+    assert "Value '[[a, b], [c]]' at 'member'" in constraint_message(
+        list_of(list_of(string()), min_length=3), [["a", "b"], ["c"]]
     )
-    assert "Value '{abc=[Inner(name=x)]}' at 'member'" in complaint(
-        map_of(list_of(INNER), lists=(2, 3)), {"abc": [{"Name": "x"}]}
+    assert "Value '{abc=[Inner(name=x)]}' at 'member'" in constraint_message(
+        map_of(list_of(INNER), list_lengths=(2, 3)), {"abc": [{"Name": "x"}]}
     )
 
 
 def test_the_keys_of_a_map_by_table_are_names_of_tables() -> None:
-    shape = map_of(string(), by_table=True)
+    shape = map_of(string(), is_keyed_by_table=True)
     check(shape, {"abc": "x", "arn:aws:dynamodb:us-east-1:000000000000:table/abc": "x"})
-    assert complaint(shape, {"a;": "x"}) == (
+    assert constraint_message(shape, {"a;": "x"}) == (
         "1 validation error detected: Value '{a;=x}' at 'member' failed to satisfy constraint: "
         "Map keys must satisfy constraint: [Member must have length less than or equal to 255, "
         "Member must have length greater than or equal to 3, "
@@ -212,19 +214,19 @@ def test_a_table_is_named_by_its_name_or_its_arn() -> None:
     assert read(table_name(), "abc") == "abc"
     assert read(table_name(), "arn:aws:dynamodb:eu-west-1:123456789012:table/abc") == "abc"
     check(table_name(), "arn:aws:dynamodb:eu-west-1:123456789012:table/abc")
-    assert "regular expression pattern" in complaint(table_name(), "arn:aws:s3:::abc")
+    assert "regular expression pattern" in constraint_message(table_name(), "arn:aws:s3:::abc")
 
 
-def test_some_members_are_told_differently_when_nothing_else_is_wrong() -> None:
+def test_some_members_have_another_message_as_the_only_error() -> None:
     at_least_1 = "Member must have value greater than or equal to 1"
-    assert complaint(integer(least=1, bare=True), 0) == (
+    assert constraint_message(integer(minimum=1, omits_value=True), 0) == (
         f"1 validation error detected: Value at 'Member' failed to satisfy constraint: {at_least_1}"
     )
-    assert complaint(table_name(), "") == (
+    assert constraint_message(table_name(), "") == (
         "1 validation error detected: Value '' at 'member' failed to satisfy constraint: "
         "Member must have length greater than or equal to 1"
     )
-    shape = structure("Outer", Limit=integer(least=1, bare=True), TableName=table_name())
+    shape = structure("Outer", Limit=integer(minimum=1, omits_value=True), TableName=table_name())
     request: Request = {"Limit": 0, "TableName": ""}
     with pytest.raises(InvalidRequest) as refused:
         shape.check(request, shape.read(request))
@@ -237,8 +239,8 @@ def test_some_members_are_told_differently_when_nothing_else_is_wrong() -> None:
     )
 
 
-def test_operations_on_tables_demand_the_name_first_and_in_other_words() -> None:
-    shape = structure("Outer", Kind=string(enum=("A",)), TableName=demanded_table_name())
+def test_table_operations_check_the_name_first_with_their_own_message() -> None:
+    shape = structure("Outer", Kind=string(enum=("A",)), TableName=table_name_checked_first())
     for request, text in [
         ({"Kind": "B"}, "The parameter 'TableName' is required but was not present in the request"),
         (

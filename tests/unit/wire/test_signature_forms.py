@@ -1,4 +1,4 @@
-"""However odd a signature is written, the answer is that of a service that understood it: never a failure of ours."""
+"""Any form of signature gets a proper answer of the service, never an internal error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tagged JSON ⇄ plain values, both ways, and everything that is refused on the way in."""
+"""Tagged JSON and plain values, both ways, and all refusals of incoming values."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import InvalidRequest, MalformedRequest
 from holdfast.operations import numbers
-from holdfast.operations.values import Value, same
+from holdfast.operations.values import Value, are_equal
 from holdfast.wire.values import (
     EMPTY_VALUE,
     SEVERAL_VALUES,
     TOO_DEEP,
-    Suspect,
+    UncheckedItem,
     check_types,
-    judged,
+    encode_item,
+    encode_value,
+    parse_attribute_value,
     read_item,
-    settled,
-    settled_start_key,
-    tagged_item,
-    tagged_value,
+    to_plain_item,
+    to_plain_start_key,
 )
 
 INVALID = "One or more parameter values were invalid: "
@@ -33,7 +33,7 @@ CLASS = "com.amazonaws.dynamodb.v20120810.AttributeValue"
 _NUMBERS = st.one_of(
     st.integers(-(10**37), 10**37),
     st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=6),
-).map(numbers.canonical)
+).map(numbers.canonicalize)
 _SCALARS = st.one_of(st.text(), _NUMBERS, st.binary(), st.booleans(), st.none())
 _SETS = st.one_of(
     st.frozensets(st.text(), min_size=1),
@@ -45,7 +45,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
     max_leaves=12,
 )
-# Anything that JSON can say, with the tags likely enough to be met.
+# Any JSON, with type tags likely enough to occur.
 _TAG = st.sampled_from(["S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M", "X"])
 ANY_JSON: st.SearchStrategy[Any] = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=4)),
@@ -57,38 +57,38 @@ ANY_JSON: st.SearchStrategy[Any] = st.recursive(
 def refusal(value: Any) -> str:
     read = read_item({"a": value})
     with pytest.raises(InvalidRequest) as refused:
-        settled(read)
+        to_plain_item(read)
     return refused.value.message
 
 
-def malformed(value: Any) -> str:
+def malformed_message(value: Any) -> str:
     with pytest.raises(MalformedRequest) as refused:
         read_item({"a": value})
     return refused.value.message
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=5))
-def test_an_item_comes_back_from_the_wire_as_it_went(item: dict[str, Value]) -> None:
-    over_the_wire = json.loads(json.dumps(tagged_item(item)))
-    assert same(settled(read_item(over_the_wire)), item)
+def test_item_survives_a_round_trip(item: dict[str, Value]) -> None:
+    over_the_wire = json.loads(json.dumps(encode_item(item)))
+    assert are_equal(to_plain_item(read_item(over_the_wire)), item)
 
 
 @given(VALUES)
-def test_the_careful_reading_agrees_with_the_quick_one(value: Value) -> None:
-    tagged = tagged_value(value)
+def test_strict_reader_agrees_with_the_fast_reader(value: Value) -> None:
+    tagged = encode_value(value)
     quick = read_item({"a": tagged})
     assert isinstance(quick, dict)
     check_types(tagged)
-    assert same(judged(tagged), quick["a"])
+    assert are_equal(parse_attribute_value(tagged), quick["a"])
 
 
 @given(st.dictionaries(st.text(max_size=3), ANY_JSON, max_size=3))
-def test_whatever_is_sent_is_read_or_refused_in_the_services_terms(tagged: dict[str, Any]) -> None:
+def test_any_json_is_read_or_refused_with_a_service_error(tagged: dict[str, Any]) -> None:
     try:
-        item = settled(read_item(tagged))
+        item = to_plain_item(read_item(tagged))
     except (MalformedRequest, InvalidRequest):
         return
-    tagged_item(item)
+    encode_item(item)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_whatever_is_sent_is_read_or_refused_in_the_services_terms(tagged: dict[
     ],
 )
 def test_each_type_has_its_plain_value(tagged: Any, plain: Value) -> None:
-    assert same(settled(read_item({"a": tagged})), {"a": plain})
+    assert are_equal(to_plain_item(read_item({"a": tagged})), {"a": plain})
 
 
 @pytest.mark.parametrize(
@@ -147,16 +147,16 @@ def test_each_type_has_its_plain_value(tagged: Any, plain: Value) -> None:
         ("M", {"a": 1}, "Unexpected value type in payload"),
     ],
 )
-def test_a_wrong_type_is_told_at_once(tag: str, value: Any, text: str) -> None:
-    assert malformed({tag: value}) == text
+def test_reports_a_wrong_type_at_once(tag: str, value: Any, text: str) -> None:
+    assert malformed_message({tag: value}) == text
 
 
 @pytest.mark.parametrize("value", ["a", 1, 1.5, True])
 def test_an_attribute_value_is_an_object(value: Any) -> None:
-    assert malformed(value) == "Unexpected value type in payload"
+    assert malformed_message(value) == "Unexpected value type in payload"
 
 
-def test_types_are_told_before_values_wherever_they_stand() -> None:
+def test_reports_wrong_types_before_invalid_values() -> None:
     with pytest.raises(MalformedRequest):
         read_item({"a": {"N": "not a number"}, "b": {"S": 1}})
 
@@ -189,15 +189,15 @@ def test_types_are_told_before_values_wherever_they_stand() -> None:
         ({"BS": [None]}, f"{INVALID}Binary sets may not contain null or empty values"),
     ],
 )
-def test_a_wrong_value_is_told_when_the_operation_asks(tagged: Any, text: str) -> None:
+def test_reports_an_invalid_value_when_the_operation_checks(tagged: Any, text: str) -> None:
     assert refusal(tagged) == text
 
 
-def test_a_wrong_value_waits_for_its_time() -> None:
-    assert isinstance(read_item({"a": {"SS": []}}), Suspect)
+def test_invalid_value_is_not_reported_before_the_check() -> None:
+    assert isinstance(read_item({"a": {"SS": []}}), UncheckedItem)
 
 
-def nested(levels: int, kind: str) -> Any:
+def nest(levels: int, kind: str) -> Any:
     value: Any = {"S": "leaf"}
     for _ in range(levels):
         value = {"M": {"n": value}} if kind == "M" else {"L": [value]}
@@ -206,16 +206,16 @@ def nested(levels: int, kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["L", "M"])
 def test_the_32nd_level_is_the_last(kind: str) -> None:
-    assert isinstance(read_item({"a": nested(31, kind)}), dict)
-    assert refusal(nested(32, kind)) == TOO_DEEP
+    assert isinstance(read_item({"a": nest(31, kind)}), dict)
+    assert refusal(nest(32, kind)) == TOO_DEEP
 
 
 @pytest.mark.parametrize("kind", ["L", "M"])
 def test_thousands_of_levels_are_refused_like_33(kind: str) -> None:
-    assert refusal(nested(20_000, kind)) == TOO_DEEP
+    assert refusal(nest(20_000, kind)) == TOO_DEEP
 
 
-def test_a_starting_key_says_that_it_is_meant_except_of_numbers_and_duplicates() -> None:
+def test_start_key_errors_name_the_start_key_except_for_numbers_and_duplicates() -> None:
     for tagged, text in [
         ({}, f"The provided starting key is invalid: {EMPTY_VALUE}"),
         ({"SS": []}, f"The provided starting key is invalid: {INVALID}An string set  may not be empty"),
@@ -224,12 +224,12 @@ def test_a_starting_key_says_that_it_is_meant_except_of_numbers_and_duplicates()
         ({"SS": ["a", "a"]}, f"{INVALID}Input collection [a, a] contains duplicates."),
     ]:
         with pytest.raises(InvalidRequest) as refused:
-            settled_start_key(read_item({"a": tagged}))
+            to_plain_start_key(read_item({"a": tagged}))
         assert refused.value.message == text
-    assert settled_start_key(None) is None
+    assert to_plain_start_key(None) is None
 
 
 def test_sets_are_written_in_one_order() -> None:
-    assert tagged_value(frozenset({"b", "a", "ä"})) == {"SS": ["a", "b", "ä"]}
-    assert tagged_value(frozenset({10, 9, Decimal("9.5")})) == {"NS": ["9", "9.5", "10"]}
-    assert tagged_value(frozenset({b"\x01", b"\x00"})) == {"BS": ["AA==", "AQ=="]}
+    assert encode_value(frozenset({"b", "a", "ä"})) == {"SS": ["a", "b", "ä"]}
+    assert encode_value(frozenset({10, 9, Decimal("9.5")})) == {"NS": ["9", "9.5", "10"]}
+    assert encode_value(frozenset({b"\x01", b"\x00"})) == {"BS": ["AA==", "AQ=="]}

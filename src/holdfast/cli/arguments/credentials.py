@@ -1,8 +1,7 @@
-"""Credentials of the DynamoDB endpoint: access keys and their secrets, from a file or the
-environment.
+"""Read the access keys and secrets of the DynamoDB endpoint from a file and the environment.
 
-A file has one `KEY SECRET` per line (`#` starts a comment), or is TOML with `KEY = "SECRET"` if
-its name ends in `.toml`. Without credentials the server listens on loopback only.
+A file has one `KEY SECRET` per line (`#` starts a comment), or is TOML with `KEY = "SECRET"` if its name ends
+in `.toml`. Without credentials the server listens on loopback only.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ SECRET_VARIABLE = "HOLDFAST_SECRET_ACCESS_KEY"
 
 
 def read_credentials(file: Path | None, environ: Mapping[str, str] | None = None) -> dict[str, str] | None:
-    """Return a mapping from access key to secret, or None if there are no credentials. The file wins over the
-    environment.
+    """Return the secrets by access key, from the environment and the file; None if there are none.
+
+    The file wins if both have the same key. Raise `SettingsError` if either is invalid.
     """
     credentials = _read_environment(os.environ if environ is None else environ)
     if file is not None:
@@ -29,6 +29,7 @@ def read_credentials(file: Path | None, environ: Mapping[str, str] | None = None
 
 
 def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the key and secret of the environment; empty if neither is set. Raise if only one is set."""
     key, secret = environ.get(KEY_VARIABLE, ""), environ.get(SECRET_VARIABLE, "")
     if bool(key) != bool(secret):
         missing = SECRET_VARIABLE if key else KEY_VARIABLE

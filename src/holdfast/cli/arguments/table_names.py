@@ -25,7 +25,10 @@ class TableSelection:
 
 
 def resolve_tables(name: str, settings: Settings) -> TableSelection:
-    """Return all tables if the name is a system's, else the one table."""
+    """Return all tables of the system of this name, else the one table of this name.
+
+    Raise `NotFound` for a system without tables; a table of the store is not looked up.
+    """
     from holdfast.model.system import list_system_names, load_system
 
     if name not in list_system_names():
@@ -37,7 +40,10 @@ def resolve_tables(name: str, settings: Settings) -> TableSelection:
 
 
 def resolve_table(name: str, settings: Settings) -> TableSelection:
-    """Return the declared table of that name, else the table with this name in the store."""
+    """Return the only table of the system of this name, else the declared table, else this name as it is.
+
+    Raise `NotFound` for a system with several tables or none; the store is not asked.
+    """
     from holdfast.model.system import list_system_names
 
     if name in list_system_names():
@@ -51,6 +57,7 @@ def resolve_table(name: str, settings: Settings) -> TableSelection:
 
 
 def _resolve_only_table(system: str, settings: Settings) -> TableSelection:
+    """Return the system's table. Raise `NotFound` if it has several."""
     several = resolve_tables(system, settings)
     if len(several.names) > 1:
         assert several.system is not None

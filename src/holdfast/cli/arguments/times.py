@@ -13,8 +13,10 @@ AGO_FORMAT: Final = re.compile(r"-(?P<amount>[0-9]{1,9}(\.[0-9]{1,3})?)(?P<unit>
 
 
 def parse_time(text: str, now: float) -> float:
-    """Parse a time to epoch seconds: `2026-02-04T01:00:00Z`, `2026-02-04T02:00+01:00`, `-90s`, `-15m`, `-2h`
-    or `-3d`.
+    """Parse a time to epoch seconds. Raise `UsageError` if it is invalid or has no time zone.
+
+    Accepted are `2026-02-04T01:00:00Z`, `2026-02-04T02:00+01:00`, and before `now`: `-90s`, `-15m`, `-2h`,
+    `-3d`.
     """
     if ago := AGO_FORMAT.fullmatch(text.strip()):
         return now - float(ago["amount"]) * SECONDS_PER_UNIT[ago["unit"]]

@@ -1,3 +1,4 @@
-"""The commands, one module each. A command imports its own dependencies when it runs, so that the others
-start fast.
+"""The commands of `holdfast`, one module each.
+
+A command imports its own dependencies when it runs, so that the others start fast.
 """

@@ -25,7 +25,7 @@ def backup(
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="The name of the backup.")
     ] = None,
-    only_list: Annotated[bool, typer.Option("--list", help="List the backups and make none.")] = False,
+    only_list: Annotated[bool, typer.Option("--list", help="Only list the backups.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Back up tables as they are now, or list the backups."""

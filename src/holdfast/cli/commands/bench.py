@@ -1,7 +1,7 @@
-"""`holdfast bench`: each benchmark next to its raw floor, in the same run.
+"""`holdfast bench`: run the benchmarks of the source tree, each next to its raw floor in the same run.
 
-The benchmarks are part of the source tree, not of the installed package: they use the database
-driver and the HTTP server directly, which nothing in the package may do.
+The benchmarks are part of the source tree, not of the installed package: they use the database driver and the
+HTTP server directly, which nothing in the package may do.
 """
 
 from __future__ import annotations

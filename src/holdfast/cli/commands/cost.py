@@ -114,6 +114,7 @@ def _print_costs(costs: Sequence[SystemCost]) -> None:
 
 
 def _print_uncounted(estimate: SystemCost) -> None:
+    """Print the patterns that the total leaves out, grouped by reason."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import get_console

@@ -1,4 +1,4 @@
-"""`holdfast demo`: run the stories end to end and print what they cost."""
+"""`holdfast demo`: run the story of the tables engine and of each system, and print what they cost."""
 
 from __future__ import annotations
 

@@ -56,6 +56,8 @@ def doctor(
 
 
 def _check_tables(settings: Settings, data: Path | None) -> StoreHealth:
+    """Check the tables store: DynamoDB, memory, or the SQLite file of the settings or of the folder `data`.
+    """
     if data is None and not settings.has_embedded_tables:
         return _check_dynamodb(settings)
     if data is None and settings.has_memory_tables:
@@ -84,8 +86,8 @@ def _check_other_stores(settings: Settings, data: Path | None) -> list[StoreHeal
 
 
 def _has_pattern_on(system: System, store: str) -> bool:
-    """Return whether a pattern's example runs on the store. Patterns with invalid examples are for `holdfast
-    check`.
+    """Return True if a pattern's example runs on the store. Invalid examples are ignored: `holdfast check`
+    reports them.
     """
     for pattern in system.patterns:
         with suppress(HoldfastError):
@@ -95,6 +97,7 @@ def _has_pattern_on(system: System, store: str) -> bool:
 
 
 def _require_folder(data: Path) -> Path:
+    """Return the folder. Raise `SettingsError` if it is not an existing folder."""
     if not data.is_dir():
         problem = "is not a folder" if data.exists() else "does not exist"
         raise SettingsError(f"The data folder {data} {problem}: give an existing folder with --data.")
@@ -105,6 +108,8 @@ def _require_folder(data: Path) -> Path:
 
 
 def _check_tables_file(file: Path, environment: str) -> StoreHealth:
+    """Check a SQLite tables file; a missing or empty file is healthy. Raise `HoldfastError` if it is damaged.
+    """
     from holdfast.stores.sqlite.log_damage import refuse_lost_database
 
     refuse_lost_database(str(file))
@@ -120,12 +125,15 @@ def _check_tables_file(file: Path, environment: str) -> StoreHealth:
 
 
 def _read_tables_file(file: Path) -> IndexesByTable:
-    """Check the file and return its tables. It is opened read-only: not created, migrated or repaired."""
+    """Check the file and return its tables with their indexes. Raise if it is damaged.
+
+    It is opened read-only: not created, migrated or repaired.
+    """
     from holdfast.stores.sqlite.connections import Tuning, open_reader
-    from holdfast.stores.sqlite.failures import mapped
+    from holdfast.stores.sqlite.errors import map_error
     from holdfast.stores.sqlite.log_damage import refuse_damaged_log
     from holdfast.stores.sqlite.schema import check_identity
-    from holdfast.stores.tables.embedded.storage.catalog import readable_tables
+    from holdfast.stores.tables.embedded.storage.catalog import inspect_tables
     from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 
     path = str(file)
@@ -139,17 +147,18 @@ def _read_tables_file(file: Path) -> IndexesByTable:
                 raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
             # A process that died before its first transaction leaves only a header.
             is_blank = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
-            return {} if is_blank else readable_tables(connection, path)
+            return {} if is_blank else inspect_tables(connection, path)
         finally:
             connection.close()
     except Exception as error:
-        raise mapped(error, path) from error
+        raise map_error(error, path) from error
 
 
 # --- DynamoDB -----------------------------------------------------------------------------------------------
 
 
 def _check_dynamodb(settings: Settings) -> StoreHealth:
+    """Check that DynamoDB answers and that no declared table is in a failed status. Few retries are made."""
     where = settings.tables_endpoint or settings.tables_region or "the region of the AWS settings"
     try:
         require_extras("doctor", "aws")
@@ -170,7 +179,7 @@ async def _describe_tables(settings: Settings) -> tuple[int, dict[str, TableDesc
     from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 
     # Few retries: a store that answers only after many is not healthy.
-    backoff = Backoff(attempts_max=2, deadline_s=5)
+    backoff = Backoff(max_attempts=2, deadline_s=5)
     async with open_dynamodb(
         region=settings.tables_region, endpoint=settings.tables_endpoint, backoff=backoff
     ) as tables:
@@ -193,9 +202,7 @@ async def _describe_tables(settings: Settings) -> tuple[int, dict[str, TableDesc
 
 
 def _load_systems() -> tuple[list[System], list[str]]:
-    """Return the systems that load, and for each other one the reason why it does not: its stores are not
-    checked.
-    """
+    """Return the systems that load, and a reason for each of the others, whose stores are not checked."""
     from holdfast.model.system import list_system_names, load_systems
 
     with suppress(DeclarationError):
@@ -216,12 +223,14 @@ def _load_systems() -> tuple[list[System], list[str]]:
 
 
 def _list_declared_tables(environment: str) -> list[str]:
+    """Return the physical names of the tables that the installed systems declare."""
     return [table.physical_name(environment) for system in _load_systems()[0] for table in system.tables]
 
 
 def _format_missing(existing: IndexesByTable, environment: str) -> str:
-    """Describe the declared tables and indexes that do not exist. Systems create them when they run: this is
-    healthy.
+    """Describe the declared tables and indexes that do not exist, and the systems that do not load.
+
+    Missing ones are healthy: systems create them when they run.
     """
     systems, problems = _load_systems()
     missing = "".join(_format_missing_in(system, existing, environment) for system in systems)
@@ -229,6 +238,8 @@ def _format_missing(existing: IndexesByTable, environment: str) -> str:
 
 
 def _format_missing_in(system: System, existing: IndexesByTable, environment: str) -> str:
+    """Describe the tables and default indexes that one system has not created; empty if it has created all.
+    """
     tables, indexes = [], []
     for table in system.tables:
         found = existing.get(table.physical_name(environment))
@@ -252,6 +263,7 @@ def _format_missing_in(system: System, existing: IndexesByTable, environment: st
 
 
 def _join_names(noun: str, names: list[str]) -> str:
+    """Join names after their noun: `the table a`, `the tables a, b`."""
     plural = {"table": "tables", "index": "indexes"}[noun]
     return f"the {noun if len(names) == 1 else plural} {', '.join(names)}"
 

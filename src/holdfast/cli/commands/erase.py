@@ -1,5 +1,6 @@
-"""`holdfast erase`: delete everything that belongs to one person or case, with a proof of what remains and
-until when.
+"""`holdfast erase`: delete everything that belongs to one person or case, and prove what remains.
+
+The proof says where data remains and until when.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     no_compact: Annotated[
         bool,
-        typer.Option("--no-compact", help="Do not rewrite the file: faster, but traces may stay in it."),
+        typer.Option(
+            "--no-compact", help="Do not compact the file: faster, but deleted data may stay in unused pages."
+        ),
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Also write the proof to this file.")
@@ -58,6 +61,9 @@ def erase(
 
 
 def _require_consent(system: System, subject: str, yes: bool) -> None:
+    """Ask the user to confirm, unless `yes`. Raise `UsageError` without a terminal; abort if the user
+    declines.
+    """
     if yes:
         return
     if not sys.stdin.isatty():

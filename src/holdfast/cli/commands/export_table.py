@@ -35,6 +35,7 @@ def export_table(
 
 
 def _find_entity(system: System, table: str) -> type[Entity]:
+    """Return the only entity of the table. Raise `NotFound` if the table has none or several."""
     entities: list[type[Entity]] = list(system.get_table(table).entities)
     if len(entities) != 1:
         names = ", ".join(entity.__name__ for entity in entities)
@@ -45,6 +46,7 @@ def _find_entity(system: System, table: str) -> type[Entity]:
 
 
 async def _export(system: System, entity: type[Entity], file: Path, as_json: bool) -> int:
+    """Export the table, with a progress bar unless `as_json`, and return the number of rows."""
     from holdfast.cli.output.console import progress_bar
     from holdfast.runtime import describe_table, export_csv, open_stores
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.model.system import System
 
 
-class Action(StrEnum):
+class Subcommand(StrEnum):
     LIST = "list"
     DIAGRAM = "diagram"
     ASL = "asl"
@@ -26,7 +26,7 @@ class Action(StrEnum):
 
 def flows(
     action: Annotated[
-        Action,
+        Subcommand,
         typer.Argument(metavar="ACTION", help="list, diagram, asl (Amazon States Language) or resume."),
     ],
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the flows.")],
@@ -41,15 +41,16 @@ def flows(
 
     found = load_system(system)
     selected = _select_flows(found, name)
-    if action is Action.LIST:
+    if action is Subcommand.LIST:
         _print_executions(found, asyncio.run(_list_executions(found, selected, key)), as_json)
-    elif action is Action.RESUME:
+    elif action is Subcommand.RESUME:
         _print_resumed(found, asyncio.run(_resume(found, selected, key)), as_json)
     else:
         _print_drawings(found, selected, action, as_json)
 
 
 def _select_flows(system: System, name: str | None) -> list[Flow[Any]]:
+    """Return the flow of this name, or all flows if `name` is None. Raise `NotFound` for an unknown name."""
     declared: list[Flow[Any]] = list(system.flows)
     if name is None:
         return declared
@@ -62,7 +63,7 @@ def _select_flows(system: System, name: str | None) -> list[Flow[Any]]:
 async def _list_executions(
     system: System, selected: Sequence[Flow[Any]], key: str | None
 ) -> list[tuple[Execution, float]]:
-    """Return each execution with the seconds it has been in its state."""
+    """Return each execution, or only the one with this key, with the seconds it has been in its state."""
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
@@ -72,6 +73,7 @@ async def _list_executions(
 
 
 async def _resume(system: System, selected: Sequence[Flow[Any]], key: str | None) -> list[tuple[str, int]]:
+    """Resume the parked executions, or only the one with this key; return the count for each flow."""
     from holdfast.runtime import open_stores
 
     if key is not None and len(selected) > 1:
@@ -101,6 +103,7 @@ def _print_executions(system: System, executions: Sequence[tuple[Execution, floa
 
 
 def _format_parked(execution: Execution) -> str:
+    """Return why the execution is parked and its error; empty if it is not parked."""
     return f"{execution.parked_for}: {execution.parked}" if execution.is_parked else ""
 
 
@@ -133,7 +136,7 @@ def _print_resumed(system: System, counts: Sequence[tuple[str, int]], as_json: b
         typer.echo(f"{system.name} has no flows.")
 
 
-def _print_drawings(system: System, selected: Sequence[Flow[Any]], action: Action, as_json: bool) -> None:
+def _print_drawings(system: System, selected: Sequence[Flow[Any]], action: Subcommand, as_json: bool) -> None:
     """Print each flow's diagram or States Language. With `as_json`, add the system and the flow to each."""
     from holdfast.cli.output.console import print_json
 
@@ -145,7 +148,7 @@ def _print_drawings(system: System, selected: Sequence[Flow[Any]], action: Actio
             for each in selected
         ]
         print_json(drawn)
-    elif action is Action.DIAGRAM:
+    elif action is Subcommand.DIAGRAM:
         typer.echo("\n".join(each.draw_diagram() for each in selected), nl=False)
     elif len(selected) > 1:
         raise InvalidRequest(f"{system.name} has several flows: choose one with --flow, or use --json.")
@@ -153,5 +156,6 @@ def _print_drawings(system: System, selected: Sequence[Flow[Any]], action: Actio
         print_json(selected[0].to_states_language())
 
 
-def _render(flow: Flow[Any], action: Action) -> Any:
-    return flow.draw_diagram() if action is Action.DIAGRAM else flow.to_states_language()
+def _render(flow: Flow[Any], action: Subcommand) -> Any:
+    """Return the Mermaid diagram, or the States Language document as a dictionary."""
+    return flow.draw_diagram() if action is Subcommand.DIAGRAM else flow.to_states_language()

@@ -1,4 +1,4 @@
-"""`holdfast iac`: a system's tables, alarms and policies for CloudFormation or Terraform."""
+"""`holdfast iac`: write a system's stores, alarms and policies for CloudFormation or Terraform."""
 
 from __future__ import annotations
 

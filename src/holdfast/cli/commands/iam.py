@@ -29,7 +29,7 @@ def iam(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the least privilege of each component of a system: IAM policies and database roles."""
+    """Write the IAM policies and database roles that each component of a system needs, and no more."""
     _check_format("--region", region, REGION_FORMAT, "eu-central-1")
     _check_format("--account", account, ACCOUNT_FORMAT, "123456789012")
     from holdfast.model.system import load_system
@@ -47,15 +47,18 @@ def iam(
 
 
 def _check_format(option: str, value: str, expected: re.Pattern[str], example: str) -> None:
-    """Raise `UsageError` if the value has another format: it becomes part of an ARN, where a wildcard would
-    grant more.
+    """Raise `UsageError` if the value is not empty and has another format.
+
+    It becomes part of an ARN, where a wildcard would grant more.
     """
     if value and not expected.fullmatch(value):
         raise UsageError(f"Invalid {option} {value!r}: expected a value such as {example}.")
 
 
 def resolve_environment(name: str | None) -> str:
-    """Return the environment given by the option, else the one of the settings."""
+    """Return the environment given by the option, else the one of the settings. Raise `UsageError` if it is
+    invalid.
+    """
     if name is None:
         return Settings.load().environment
     if not ENVIRONMENT_NAME.fullmatch(name):

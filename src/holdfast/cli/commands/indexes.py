@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 
 
-class Action(StrEnum):
+class Subcommand(StrEnum):
     ADD = "add"
     STATUS = "status"
 
 
 def indexes(
-    action: Annotated[Action, typer.Argument(metavar="ACTION", help="add or status.")],
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="add or status.")],
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the indexes.")],
     table: Annotated[
         str | None, typer.Option("--table", metavar="NAME", help="Only the indexes of this table.")
@@ -44,7 +44,7 @@ def indexes(
     from holdfast.model.system import load_system
 
     found = load_system(system)
-    if action is Action.ADD:
+    if action is Subcommand.ADD:
         selected = _select_indexes(found, table, index, with_optional=optional)
         reports, failures = asyncio.run(_add(found, selected, wait=not no_wait, as_json=as_json))
     else:

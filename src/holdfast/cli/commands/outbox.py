@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     AnyOutbox = Outbox[Any] | SqlOutbox
 
 
-class Action(StrEnum):
+class Subcommand(StrEnum):
     LIST = "list"
     REDRIVE = "redrive"
     DISCARD = "discard"
@@ -45,7 +45,7 @@ class MessageFilter:
 
 
 def outbox(
-    action: Annotated[Action, typer.Argument(metavar="ACTION", help="list, redrive or discard.")],
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="list, redrive or discard.")],
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the outboxes.")],
     name: Annotated[str | None, typer.Option("--outbox", metavar="NAME", help="Only this outbox.")] = None,
     aggregate: Annotated[
@@ -65,10 +65,10 @@ def outbox(
 
     found, message_filter = load_system(system), MessageFilter(aggregate, queue, frozenset(ids or ()))
     selected = _select_outboxes(found, name)
-    if action is Action.LIST:
+    if action is Subcommand.LIST:
         _print_waiting(found, asyncio.run(_list_waiting(found, selected, message_filter)), as_json)
         return
-    if action is Action.DISCARD and not message_filter.ids:
+    if action is Subcommand.DISCARD and not message_filter.ids:
         raise InvalidRequest(
             "A discarded message is never sent: give each one with --id, as printed by `list --json`."
         )
@@ -102,11 +102,11 @@ async def _list_waiting(
 
 
 async def _apply_action(
-    system: System, selected: Sequence[AnyOutbox], action: Action, message_filter: MessageFilter
+    system: System, selected: Sequence[AnyOutbox], action: Subcommand, message_filter: MessageFilter
 ) -> list[tuple[str, int]]:
     from holdfast.runtime import open_stores
 
-    act = _redrive if action is Action.REDRIVE else _discard
+    act = _redrive if action is Subcommand.REDRIVE else _discard
     async with open_stores(system, Settings.load()) as stores:
         return [(each.name, await act(each, stores, message_filter)) for each in selected]
 
@@ -199,15 +199,17 @@ def _to_json(system: System, message: UnsentMessage, age_s: float) -> dict[str, 
     }
 
 
-def _print_counts(system: System, action: Action, counts: Sequence[tuple[str, int]], as_json: bool) -> None:
+def _print_counts(
+    system: System, action: Subcommand, counts: Sequence[tuple[str, int]], as_json: bool
+) -> None:
     from holdfast.cli.output.console import print_json
 
-    word = "redriven" if action is Action.REDRIVE else "discarded"
+    word = "redriven" if action is Subcommand.REDRIVE else "discarded"
     if as_json:
         print_json([{"system": system.name, "outbox": name, word: count} for name, count in counts])
         return
     follows = (
-        "the publisher sends them next" if action is Action.REDRIVE else "the messages after them go out"
+        "the publisher sends them next" if action is Subcommand.REDRIVE else "the messages after them go out"
     )
     for name, count in counts:
         typer.echo(f"{name}: {count} {word}{f'; {follows}' if count else ''}.")

@@ -26,10 +26,15 @@ def patterns(
     system: OptionalSystemName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     with_measures: Annotated[
-        bool, typer.Option("--measure", help="Run each with its example; report items, units and time.")
+        bool,
+        typer.Option("--measure", help="Run each pattern with its example; report items, units and time."),
     ] = False,
     allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="On a service, also run writes: they are not undone.")
+        bool,
+        typer.Option(
+            "--allow-writes",
+            help="On a service (not an embedded store), also run writes. They are not undone.",
+        ),
     ] = False,
     on_sample: Annotated[
         bool, typer.Option("--sample", help="Measure on sample data, whichever stores are configured.")

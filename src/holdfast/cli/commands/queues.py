@@ -13,7 +13,7 @@ import typer
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
 from holdfast.core.errors import DeclarationError, NotFound
-from holdfast.operations.queues import Browse, DescribeQueue, Incoming, Redrive
+from holdfast.operations.queues import Browse, DescribeQueue, IncomingMessage, Redrive
 
 if TYPE_CHECKING:
     from holdfast.model.queues import Queue
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MESSAGES_SHOWN: Final = 10
 
 
-class Action(StrEnum):
+class Subcommand(StrEnum):
     LIST = "list"
     SHOW = "show"
     REDRIVE = "redrive"
@@ -48,7 +48,7 @@ class QueueState:
 
 
 def queues(
-    action: Annotated[Action, typer.Argument(metavar="ACTION", help="list, show or redrive.")],
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="list, show or redrive.")],
     system: Annotated[
         str | None,
         typer.Argument(metavar="SYSTEM", help="The system. Default for list: every installed system."),
@@ -66,14 +66,14 @@ def queues(
     """List queues with their backlog, show the messages of a queue, or move its dead letters back."""
     from holdfast.cli.arguments.system_names import select_systems
 
-    if action is Action.LIST:
+    if action is Subcommand.LIST:
         _print_states(_list_queues(select_systems(system), is_named=system is not None), as_json)
         return
     if system is None or queue is None:
         raise UsageError(f"`holdfast queues {action.value}` needs SYSTEM and QUEUE.")
     (found,) = select_systems(system)
     selected = found.get_queue(queue)
-    if action is Action.SHOW:
+    if action is Subcommand.SHOW:
         name, messages = asyncio.run(_browse(found, selected, count or MESSAGES_SHOWN, dead=dead))
         _print_messages(name, messages, as_json, dead=dead)
     else:
@@ -168,7 +168,7 @@ def _format_age(seconds: float | None) -> str:
 
 async def _browse(
     system: System, queue: Queue[Any], count: int, *, dead: bool
-) -> tuple[str, tuple[Incoming, ...]]:
+) -> tuple[str, tuple[IncomingMessage, ...]]:
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
@@ -176,7 +176,7 @@ async def _browse(
         return name, await stores.engines.get("queues").run(Browse(name, count))
 
 
-def _print_messages(name: str, messages: tuple[Incoming, ...], as_json: bool, *, dead: bool) -> None:
+def _print_messages(name: str, messages: tuple[IncomingMessage, ...], as_json: bool, *, dead: bool) -> None:
     import msgspec
     from rich.markup import escape
 

@@ -60,7 +60,7 @@ def run(
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Write the system's sample data first.")] = False,
 ) -> None:
-    """Run a system: its HTTP API, consumers and schedules. Missing tables, queues and buckets are created."""
+    """Run a system: its HTTP API, consumers and schedules. It creates missing tables, queues and buckets."""
     from holdfast.cli.arguments.system_names import select_systems
     from holdfast.cli.processes.workload import build_workload
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def sample(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system.")],
     scale: Annotated[
-        float, typer.Option("--scale", min=0.01, help="Multiply the size that the system's document gives.")
+        float, typer.Option("--scale", min=0.01, help="Multiply the number of rows by this factor.")
     ] = 1.0,
 ) -> None:
     """Write a system's sample data into the configured stores. Every run writes the same data."""

@@ -23,9 +23,7 @@ DEFAULT_COMPONENTS: Final = ("support", "operator", "api")
 
 def why(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system.")],
-    id: Annotated[
-        str, typer.Argument(metavar="ID", help="What to explain: the id of an event, a conversation …")
-    ],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id to explain: of an event, a conversation …")],
     component: Annotated[
         str | None, typer.Option("--component", metavar="C", help="Read as this component of the system.")
     ] = None,

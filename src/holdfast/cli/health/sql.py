@@ -49,7 +49,7 @@ def _find_running_server(settings: Settings) -> Settings | None:
     """
     from holdfast.stores.sql.postgres import EmbeddedServer
 
-    found = EmbeddedServer(_get_folder(settings)).running()
+    found = EmbeddedServer(_get_folder(settings)).find_running()
     if found is None:
         return None
     address = f"host={quote(found.socket_folder, safe='')}&port={found.port}"
@@ -65,11 +65,11 @@ def _describe_stopped_server(settings: Settings) -> str:
 
 async def _inspect_server(server: Settings, settings: Settings, systems: Sequence[System]) -> str:
     from holdfast.runtime.factory import open_sql_engine
-    from holdfast.stores.sql.postgres.describing import server_version
+    from holdfast.stores.sql.postgres.descriptions import get_server_version
 
     engine = open_sql_engine(server)
     try:
-        version = server_version(engine.connect)
+        version = get_server_version(engine.connect)
         pool = f"{settings.sql_pool_min} to {settings.sql_pool_max} connections"
         server_text = f"{_format_address(settings)}, PostgreSQL {version}, {pool}"
         return (
@@ -88,11 +88,11 @@ def _inspect_reader(settings: Settings) -> str:
     if not settings.sql_reader:
         return ""
     from holdfast.runtime.factory import open_sql_engine
-    from holdfast.stores.sql.postgres.describing import server_version
+    from holdfast.stores.sql.postgres.descriptions import get_server_version
 
     reader = open_sql_engine(replace(settings, sql=settings.sql_reader, sql_reader=""))
     try:
-        return f", reader PostgreSQL {server_version(reader.connect)}"
+        return f", reader PostgreSQL {get_server_version(reader.connect)}"
     except HoldfastError as error:
         raise StoreUnreachable(f"the writer answers, but the reader does not: {error.message}") from error
     finally:
@@ -107,7 +107,7 @@ async def _inspect_schemas(engine: PostgresSql, system: System) -> str:
 
 async def _inspect_schema(engine: PostgresSql, system: System, name: str, migrations: str) -> str:
     try:
-        state = await engine.state(name, migrations)
+        state = await engine.get_schema_state(name, migrations)
     except AccessRefused:
         return f"; no permission to read the revision of {name}"
     except SchemaMismatch as error:

@@ -74,10 +74,10 @@ def _inspect_queues_file(settings: Settings, queues: Sequence[Queue[Any]]) -> st
 def _read_queue_reports(path: str, settings: Settings, queues: Sequence[Queue[Any]]) -> list[QueueReport]:
     """Read the queues through a read-only connection: the file is not created, migrated or repaired."""
     from holdfast.runtime.system_provisioner import read_queue_reports
-    from holdfast.stores.queues.embedded.act.queues import describe_queue
+    from holdfast.stores.queues.embedded.handlers.queues import describe_queue
     from holdfast.stores.queues.embedded.storage.schema import SCHEMA
     from holdfast.stores.sqlite.connections import Tuning, open_reader
-    from holdfast.stores.sqlite.failures import mapped
+    from holdfast.stores.sqlite.errors import map_error
     from holdfast.stores.sqlite.log_damage import refuse_damaged_log
     from holdfast.stores.sqlite.schema import check_identity
 
@@ -99,7 +99,7 @@ def _read_queue_reports(path: str, settings: Settings, queues: Sequence[Queue[An
         finally:
             connection.close()
     except Exception as error:
-        raise mapped(error, path) from error
+        raise map_error(error, path) from error
 
 
 async def _inspect_sqs(settings: Settings, queues: Sequence[Queue[Any]]) -> str:

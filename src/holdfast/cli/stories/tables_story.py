@@ -114,9 +114,9 @@ def _query_over_http(tables: EmbeddedTables, console: Console) -> None:
     console.rule("The same file over HTTP, with unmodified boto3")
     import boto3  # type: ignore[import, unused-ignore]
 
-    from holdfast.wire.server import running_server
+    from holdfast.wire.server import start_server
 
-    with running_server(tables=tables) as url:
+    with start_server(tables=tables) as url:
         client = boto3.client(
             "dynamodb",
             endpoint_url=url,

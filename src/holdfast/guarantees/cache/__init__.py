@@ -1,4 +1,4 @@
-"""Guarantees of a cache: no caller depends on it, and it reduces the load on the store behind it.
+"""Guarantees built on the cache: read-through values, limits per window, and login sessions.
 
 read_through.py    a value from the cache or from its source; loaded once, however many callers need it
 window_limit.py    at most a given cost per subject and window

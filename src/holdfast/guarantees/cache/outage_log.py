@@ -1,4 +1,4 @@
-"""Warnings about an unavailable cache: one a minute, not one per miss."""
+"""Warnings about an unavailable cache: at most one a minute, with the number of those left out."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class OutageLog:
         self._suppressed = 0
 
     def warn(self, error: HoldfastError) -> None:
+        """Log the error, unless a warning was logged in the last minute; then only count it for the next one.
+        """
         now = time.monotonic()
         if self._warned_at is not None and now - self._warned_at < WARN_EVERY_S:
             self._suppressed += 1

@@ -114,7 +114,12 @@ class ReadThrough(Generic[V]):
         return (*self.reads, *self.writes)
 
     async def get(self, stores: Stores, load: Loader[V], /, **fields: str | int) -> V | None:
-        """Return the value, or None if there is none. Errors of `load` propagate, and nothing is cached."""
+        """Return the value from the cache, or from `load`; None if there is none. `fields` fill the key
+        template.
+
+        Errors of `load` propagate, and nothing is cached then. A load above `lock_s` seconds raises
+        `RetryLater`. An unavailable cache is only logged.
+        """
         known = await self._peek(stores, fields)
         return known.value if known is not None else await self._load_shared(stores, load, fields)
 
@@ -136,7 +141,9 @@ class ReadThrough(Generic[V]):
     # --- one load for all -----------------------------------------------------------------------------------
 
     async def _load_shared(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
-        """Await the one load of this process. A caller that gives up does not cancel it."""
+        """Await the one load of this key in this process; start it if none runs. A caller that gives up does
+        not cancel it.
+        """
         place = (asyncio.get_running_loop(), stores.engines, self.cached.build_key(**fields))
         task = self._loads.get(place)
         if task is None:
@@ -146,13 +153,16 @@ class ReadThrough(Generic[V]):
         return await asyncio.shield(task)
 
     def _on_load_done(self, place: tuple[Any, Any, str], task: asyncio.Task[V | None]) -> None:
+        """Forget the finished load, and retrieve its error so that asyncio does not report it."""
         self._loads.pop(place, None)
         if not task.cancelled():
             task.exception()  # retrieve it, even if all callers have given up
 
     async def _load_across_processes(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
-        """Load as the only task of this process. Of several processes the one with the lock loads; the others
-        poll, then load.
+        """Load the value under the lock that all processes share.
+
+        A process that does not get the lock polls the cache for up to `wait_s` seconds, then loads without
+        it. If the cache is unavailable, it loads at once.
         """
         loop = asyncio.get_running_loop()
         token, pause_s, ends = secrets.token_hex(16), POLL_S, loop.time() + self.wait_s
@@ -170,6 +180,7 @@ class ReadThrough(Generic[V]):
                 return known.value
 
     async def _load_under_lock(self, stores: Stores, load: Loader[V], fields: Fields, token: str) -> V | None:
+        """Read the cache again, load the value if it is still missing, and release the lock in any case."""
         try:
             # The previous holder may have loaded the value and released the lock since the last read.
             known = await self._peek(stores, fields)
@@ -178,6 +189,9 @@ class ReadThrough(Generic[V]):
             await self._try_cache(stores.run(self._pattern_set.unlock(fields, token)))
 
     async def _load_and_store(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
+        """Load the value and cache it or its absence; if it may not be cached, remove what is cached. Return
+        it.
+        """
         value = await self._load_in_time(load)
         lifetime_s = self._compute_lifetime(value, stores.clock.now())
         kept = (
@@ -189,7 +203,8 @@ class ReadThrough(Generic[V]):
         return value
 
     async def _load_in_time(self, load: Loader[V]) -> V | None:
-        """Load within `lock_s`: a load that hangs must not block later callers, nor outlast the lock."""
+        """Load within `lock_s` seconds, or raise `RetryLater`: a load that hangs must not outlast the lock.
+        """
         limit = asyncio.timeout(self.lock_s)
         try:
             async with limit:
@@ -202,6 +217,7 @@ class ReadThrough(Generic[V]):
             ) from error
 
     def _compute_lifetime(self, value: V | None, now: float) -> float:
+        """Return how many seconds to cache the value or its absence; 0 or less means not at all."""
         if value is None:
             return self.absent_s
         asked = self.cached.lifetime_s if self._lifetime is None else self._lifetime(value, now)
@@ -210,10 +226,13 @@ class ReadThrough(Generic[V]):
     # --- without the cache ----------------------------------------------------------------------------------
 
     async def _peek(self, stores: Stores, fields: Fields) -> CacheHit[V] | None:
+        """Return the cached value or absence; None if nothing is cached or the cache is unavailable."""
         return self.cached.decode(await self._try_cache(stores.run(self._pattern_set.peek(fields))))
 
     async def _try_cache(self, asked: Awaitable[R]) -> R | None:
-        """Return None if the cache is unavailable, or refuses the value because of its size."""
+        """Await a cache operation. If the cache is unavailable or refuses the value as too large, warn and
+        return None.
+        """
         try:
             return await asked
         except (CacheUnavailable, InvalidRequest) as error:
@@ -223,7 +242,7 @@ class ReadThrough(Generic[V]):
 
 @dataclass(frozen=True)
 class PeekCachedText(CacheOperation["bytes | None"]):
-    """Read the cached bytes unparsed: the cache compares them to detect a change."""
+    """Read the cached bytes unparsed, so that a delete can be conditional on exactly these bytes."""
 
     kind = "GET"
 
@@ -235,6 +254,7 @@ class PeekCachedText(CacheOperation["bytes | None"]):
 
 
 class _Patterns(Generic[V]):
+    """The five patterns of a read-through cache: look up, keep, drop, lock, unlock."""
     def __init__(
         self, cached: CachedValue[V], prefix: str, rate: Rate, example: Fields, lock_s: float
     ) -> None:

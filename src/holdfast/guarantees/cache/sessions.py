@@ -38,7 +38,7 @@ Fields: TypeAlias = dict[str, str | int]
 
 
 class SessionRecord(BaseModel, Generic[V], frozen=True):
-    """The stored session: the system's own value, and when the session began, in epoch seconds."""
+    """The cached session: the system's own value, and when the session began, in epoch seconds."""
 
     begun_at: float
     value: V
@@ -98,7 +98,11 @@ class Sessions(Generic[V]):
         return id
 
     async def find(self, stores: Stores, id: str, /, **fields: str | int) -> V | None:
-        """Return the value of the session and extend its lifetime; None if there is none or it has ended."""
+        """Return the value of the session and extend its lifetime.
+
+        Return None if the id is malformed, or the session does not exist, has ended or cannot be parsed; the
+        last two are also deleted.
+        """
         if not _SESSION_ID.fullmatch(id):
             return None
         place: Fields = {**fields, ID: id}
@@ -113,12 +117,15 @@ class Sessions(Generic[V]):
         return record.value if await stores.run(self._pattern_set.renew(place, left_s)) else None
 
     async def end(self, stores: Stores, id: str, /, **fields: str | int) -> None:
-        """End the session (log out). A concurrent `find` does not restore it."""
+        """End the session (log out); nothing happens if there is none. A concurrent `find` does not restore
+        it.
+        """
         if _SESSION_ID.fullmatch(id):
             await stores.run(self._pattern_set.end({**fields, ID: id}))
 
 
 class _Patterns(Generic[V]):
+    """The four patterns of sessions: find, begin, renew, end."""
     def __init__(
         self,
         cached: CachedValue[SessionRecord[V]],

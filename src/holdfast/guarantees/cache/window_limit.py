@@ -75,8 +75,11 @@ class WindowLimit:
     async def take(
         self, stores: Stores, /, *, cost: int = 1, limit: int | None = None, **fields: str | int
     ) -> int:
-        """Take the cost and return what is left; raise `RateLimited` if there is not enough. `limit`
-        overrides the declared one.
+        """Count the cost and return what is left of the limit.
+
+        Raise `RateLimited` with the time to wait if there is not enough left; the cost is then not counted.
+        `limit` overrides the declared one. If the cache is unavailable, `fails` decides: admit, or raise
+        `CacheUnavailable`.
         """
         limit = self.limit if limit is None else limit
         if not 1 <= cost <= limit:
@@ -90,6 +93,9 @@ class WindowLimit:
             return limit - cost
 
     async def _take(self, stores: Stores, cost: int, limit: int, fields: Fields) -> int:
+        """Count the cost in the current window and return what is left; raise `RateLimited` if it does not
+        fit.
+        """
         now, window_s = stores.clock.now(), self.windows.window_s
         window = self.windows.get_window(now)
         gone_s = now - window * window_s
@@ -109,7 +115,11 @@ class WindowLimit:
         )
 
     def _compute_free_at(self, room: int, before: int, count: int) -> float:
-        """Return the seconds after the start of this window when the cost fits, without other takes."""
+        """Return how many seconds after the start of this window the cost fits, if no other call takes any.
+
+        `room` is the limit minus the cost; `before` and `count` are the counts of the previous and of this
+        window.
+        """
         window_s = self.windows.window_s
         if not self.sliding:
             return window_s
@@ -121,6 +131,7 @@ class WindowLimit:
 def _build_patterns(
     windows: WindowCounter, prefix: str, rate: Rate, example: Fields
 ) -> tuple[Pattern[[Fields], ReadWindow], Pattern[[Fields, int, int, float], CountInWindow]]:
+    """Build the two patterns: read the count of a window, and count a cost in a window."""
     def read_window(fields: Fields) -> ReadWindow:
         return windows.read(**fields)
 
@@ -141,7 +152,7 @@ def _build_patterns(
             count,
             f"{prefix}2",
             f"count_{word}",
-            f"Count a take within the limit {spoken}",
+            f"Count a call within the limit {spoken}",
             rate=rate,
             example=(example, 1, 100, windows.window_s),
         ),

@@ -1,5 +1,4 @@
-"""Delayed actions: an outgoing action waits, can be approved, edited or cancelled, and runs once when it is
-due.
+"""Delayed actions: each waits, can be approved, edited or cancelled, and runs once when it is due.
 
 `record` is the stored record, `declaration` what a system declares; `reviews` are people's decisions while it
 waits, `execution` runs it when it is due, under a `claim`; `patterns` are the access patterns.

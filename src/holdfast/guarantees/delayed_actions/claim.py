@@ -1,8 +1,8 @@
-"""The claim on a delayed action: what it writes in addition to `Once`, so that the record leaves the queue
-when it ends.
+"""The claim on a delayed action, which a worker holds while it runs the action.
 
-After an attempt that certainly did nothing the record waits again: it is due, and a person may still edit or
-cancel it. After an attempt with an unknown outcome it does not.
+It extends the claim of `Once`: the record leaves the queue of due actions when the action ends. After an
+attempt that certainly did nothing the record waits again: it is due, and a person may still edit or cancel
+it. After an attempt with an unknown outcome it does not.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ class DelayedActionClaim(Claim[H]):
         return not self.has_intent
 
     async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Completion[H]:
+        """Commit the writes and the completion, mark the action as executed, and take it off the queue."""
         changes |= {"executed": True, "executed_at": truncate_to_millisecond(self._now)}
         return await super().complete(*writes, result=result, **changes | OFF_QUEUE)
 
     async def refuse(self, code: str, reason: str, *writes: Write[Any], **changes: Any) -> None:
-        """Record the refusal of this attempt. If the outcome of an earlier one is open, it stays open, and
-        the record is kept for the person who must check.
+        """Record the permanent refusal of this attempt and take the action off the queue.
+
+        If the outcome of an earlier attempt is open, it stays open, and the record is kept for the person who
+        must check.
         """
         left = OFF_QUEUE
         if self.is_open:
@@ -58,18 +61,21 @@ class DelayedActionClaim(Claim[H]):
         await super().refuse(code, reason, *writes, **left | changes)
 
     async def fail(self, reason: str) -> None:
-        """Record the failure. An action that failed before the service was called waits again."""
+        """Record the failure. An action whose service was never called waits again (`held`); otherwise it is
+        `failed`.
+        """
         if self.record.asked_since is None:
             await self.release(error=reason)
         else:
             await super().fail(reason)
 
     async def record_intent(self, act_s: float, **changes: Any) -> None:
+        """Record that the service is about to be called, and since when its outcome may be open."""
         since = self.record.asked_since if self.is_open else None
         await super().record_intent(act_s, asked_since=since or compute_time_after(self._now, 0), **changes)
 
     async def clear_intent(self, **changes: Any) -> None:
-        """Clear the intent of this attempt. The outcome of an earlier one stays open."""
+        """Clear the intent of this attempt. If the outcome of an earlier one is open, change nothing."""
         if not self.is_open:
             changes |= {"asked_since": None, "ends_at": None}
             if not self.is_overdue:
@@ -77,6 +83,7 @@ class DelayedActionClaim(Claim[H]):
             await super().clear_intent(**changes)
 
     async def release(self, **changes: Any) -> None:
+        """Release the claim. An action whose service was never called waits again (`held`)."""
         if self.record.asked_since is None:
             changes["status"] = OnceStatus.HELD
         await super().release(**changes)

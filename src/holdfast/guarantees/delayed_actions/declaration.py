@@ -1,4 +1,4 @@
-"""`DelayedActions`: what a system declares, and the ways to use it.
+"""`DelayedActions`: the declaration of actions that run later, and the calls to delay, review and run them.
 
 delay     a put that delays an action
 approve   make it due at once
@@ -99,6 +99,8 @@ class DelayedActions(Generic[H]):
     def delay(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
         """Return a put that delays the action for `for_s` seconds, for the transaction of its cause. Its key
         must be new.
+
+        Raises `InvalidRequest` if the record would expire before the action is due.
         """
         now = stores.clock.now()
         until = _compute_time_in(now, for_s)
@@ -124,8 +126,11 @@ class DelayedActions(Generic[H]):
     # --- while it waits -----------------------------------------------------------------------------------
 
     async def approve(self, stores: Stores, seen: H, *writes: Write[Any], by: str) -> H:
-        """Make the action due at once. Raise `NotPending` if it no longer waits, `ConditionFailed` if it was
-        changed.
+        """Make the action due at once, commit `writes` with that, and return the changed record. `by` is the
+        reviewer.
+
+        `seen` is the record as the reviewer read it. Raises `NotPending` if it no longer waits,
+        `ConditionFailed` if it was changed since.
         """
         check_reviewable(seen, stores.clock.now())
         now = truncate_to_millisecond(stores.clock.now())
@@ -133,8 +138,11 @@ class DelayedActions(Generic[H]):
         return await apply_review(self.patterns, stores, seen, writes, changes)
 
     async def edit(self, stores: Stores, seen: H, *writes: Write[Any], by: str, **changes: Any) -> H:
-        """Change the content; the delay continues. Keys, ids and the guarantee's own attributes cannot be
-        edited.
+        """Change the action's own attributes, commit `writes` with that, and return the record; the delay
+        continues.
+
+        Raises `InvalidRequest` for keys and the guarantee's own attributes, `NotPending` and
+        `ConditionFailed` as `approve` does.
         """
         self._check_edit(changes)
         check_reviewable(seen, stores.clock.now())
@@ -145,7 +153,8 @@ class DelayedActions(Generic[H]):
     async def cancel(
         self, stores: Stores, seen: H, *writes: Write[Any], by: str, reason: str | None = None
     ) -> H:
-        """Cancel the action: it never runs."""
+        """Cancel the action, so that it never runs, and commit `writes` with that. Raises as `approve` does.
+        """
         check_reviewable(seen, stores.clock.now())
         changes = {"status": OnceStatus.CANCELLED, "reviewed_by": by, "review": reason or "cancelled"}
         return await apply_review(self.patterns, stores, seen, writes, changes | OFF_QUEUE)
@@ -156,7 +165,7 @@ class DelayedActions(Generic[H]):
 
         For a refusal as `OUTCOME_UNKNOWN` the operator confirms that the action was not done, and it runs.
         The refusal of a repeat leaves the outcome of the earlier attempt open: the action is then repeated
-        under its key, or looked up, never blindly.
+        under its key, or looked up, never blindly. Raises `NotPending` if it was not refused.
         """
         if seen.refused is None:
             raise build_not_pending(seen)
@@ -208,11 +217,14 @@ class DelayedActions(Generic[H]):
     # --- its content --------------------------------------------------------------------------------------
 
     def _fingerprint(self, record: H) -> str:
+        """Return the SHA-256 of the payload attributes."""
         attributes = get_declaration(self.entity).attributes
         content = {name: attributes[name].encode(getattr(record, name)) for name in self.payload}
         return fingerprint(json.dumps(content, sort_keys=True, default=_to_json_value))
 
     def _check_edit(self, changes: dict[str, Any]) -> None:
+        """Raise `InvalidRequest` for no changes, for unknown attributes, and for those that cannot be edited.
+        """
         if not changes:
             raise InvalidRequest("Invalid edit: no changes. Pass the attributes and their new values.")
         if strangers := sorted(changes.keys() - self.entity.model_fields.keys()):
@@ -227,6 +239,9 @@ class DelayedActions(Generic[H]):
 
 
 def _compute_time_in(now: float, seconds: float) -> datetime:
+    """Return the time `seconds` after `now`, cut to milliseconds; raise `InvalidRequest` if there is no such
+    datetime.
+    """
     with suppress(ValueError, OverflowError, OSError):  # beyond the range of datetime
         if math.isfinite(seconds) and seconds >= 0:
             return truncate_to_millisecond(now + seconds)
@@ -237,6 +252,10 @@ def _compute_time_in(now: float, seconds: float) -> datetime:
 
 
 def _choose_payload(entity: type[DelayedAction], payload: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the payload attributes: the given ones, or all that can be edited.
+
+    Raise `DeclarationError` if a given one cannot be edited.
+    """
     free = sorted(entity.model_fields.keys() - _get_fixed_names(entity))
     if payload is None:
         return tuple(free)
@@ -249,13 +268,15 @@ def _choose_payload(entity: type[DelayedAction], payload: Sequence[str] | None) 
 
 
 def _get_fixed_names(entity: type[DelayedAction]) -> frozenset[str]:
+    """Return the attributes that cannot be edited: those of the key and those of the guarantee."""
     return get_declaration(entity).primary.attribute_names | DelayedAction.model_fields.keys()
 
 
 def _to_json_value(value: Any) -> Any:
-    """Return a value that JSON has no type for in a form that is the same for the same content."""
+    """Return a Decimal, bytes or a set as JSON text or a sorted list, always the same for the same content.
+    """
     if isinstance(value, Decimal):
-        return numbers.text(value)
+        return numbers.to_text(value)
     if isinstance(value, bytes):
         return value.hex()
     return sorted(str(_to_json_value(each)) for each in value)

@@ -1,5 +1,4 @@
-"""Execution of a due action, once: read it, take it, call the external service under an intent, record the
-outcome.
+"""Execution of a due action, once: read it, take it, call the external service, record the outcome.
 
 The take is conditional on the record that was read: of a concurrent cancel and execute one wins.
 
@@ -52,6 +51,9 @@ class Effect(Generic[H, T]):
     refused: RefusalWrites
 
     def check_safety(self, name: str, lease_s: float) -> None:
+        """Raise `DeclarationError` if a repeat could act twice, or if `key_kept_s` is invalid. `name` is the
+        entity's.
+        """
         check_external_call(name, self.look_up is not None, self.takes_key, self.act_s, lease_s)
         if self.key_kept_s is not None and not self.takes_key:
             raise DeclarationError(
@@ -65,7 +67,9 @@ class Effect(Generic[H, T]):
             )
 
     def may_call(self, seen: DelayedAction, now: float) -> bool:
-        """Return whether the service would still know the key, had it done the action before."""
+        """Return True if the service may be called: it can be looked up, or it would still know the key of an
+        earlier call.
+        """
         if self.look_up is not None or self.key_kept_s is None:
             return True
         since = seen.get_undone_at() if seen.asked_since is None else seen.asked_since
@@ -75,6 +79,10 @@ class Effect(Generic[H, T]):
 async def execute(
     once: Once[H], patterns: DelayedActionPatterns[H], stores: Stores, record: H, effect: Effect[H, T]
 ) -> Completion[H]:
+    """Run the due action once and return its completion, or the stored one if it was executed before.
+
+    Raises as `DelayedActions.execute` says, and `RetryLater` if the record keeps changing.
+    """
     effect.check_safety(once.entity.__name__, once.lease_s)
     for _ in range(MAX_ATTEMPTS):
         seen = await stores.run(patterns.one(record))
@@ -91,8 +99,8 @@ async def execute(
 
 
 def _check_due(seen: DelayedAction, now: float) -> None:
-    """Raise if the action was cancelled or refused, another worker has it, it still waits, or it expired
-    before it was done.
+    """Raise if the action was cancelled or refused, another worker has it, it is not due yet, or it has
+    expired.
     """
     if seen.status is OnceStatus.CANCELLED:
         raise build_not_pending(seen)
@@ -154,6 +162,9 @@ async def _try_take(
 async def _run_effect(
     claim: DelayedActionClaim[H], effect: Effect[H, T], deadline: Deadline
 ) -> Completion[H]:
+    """Call the service under the claim and record the outcome; give up if the service may not be called
+    again.
+    """
     if not (claim.has_intent or effect.may_call(claim.record, claim.stores.clock.now())):
         await _give_up(claim, effect)
 
@@ -168,7 +179,9 @@ async def _run_effect(
 
 
 async def _give_up(claim: DelayedActionClaim[H], effect: Effect[H, T]) -> None:
-    """Refuse the action and leave it to a person: the library cannot find out whether it was done."""
+    """Record the action as refused with `OUTCOME_UNKNOWN` and raise that error: a person must check with the
+    service.
+    """
     why, reason = f"The outcome of {claim.record.describe()} is unknown", "outcome unknown"
     if claim.record.asked_since is None:
         late_s = claim.stores.clock.now() - claim.record.get_undone_at()

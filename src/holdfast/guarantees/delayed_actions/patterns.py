@@ -46,8 +46,7 @@ _EXAMPLE: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class DelayedActionPatterns(Generic[H]):
-    """The patterns of delayed actions: `hold` for writers, `review` for people, the others for the worker
-    that executes.
+    """The seven patterns: `hold` for writers, `review` for people, the others for the worker that executes.
     """
 
     hold: Pattern[[H], Put[H]]
@@ -140,14 +139,13 @@ def build_patterns(
             rare,
             lambda: (following(), held()),
         ),
-        due=made(6, "due", due, f"Each due {what}, oldest first", read_rate, (EXAMPLE_TIME,)),
+        due=made(6, "due", due, f"Due records of {what}, oldest first", read_rate, (EXAMPLE_TIME,)),
         one=made(7, "one", one, f"Read the current {what} before it runs", rate, lambda: (held(),)),
     )
 
 
 def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H], ...]:
-    """Return conditions that no worker has the action, no open intent is left, and the record has not
-    expired.
+    """Return the conditions that no worker has the action, no intent is open, and the record has not expired.
     """
     moment = now.timestamp()
     return (
@@ -158,7 +156,8 @@ def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H]
 
 
 def find_due_key(entity: type[DelayedAction]) -> KeyDeclaration:
-    """Return the key of the index that finds due actions."""
+    """Return the index key that sorts the queue by `held_until`; raise `DeclarationError` if there is none.
+    """
     for key in get_declaration(entity).indexes:
         if key.partition.attribute_names == {"queue"} and key.sort is not None and _sorts_by_time(key):
             _check_projection(entity, key)
@@ -188,8 +187,8 @@ def _encode_time(attribute: Attribute, moment: float) -> Value:
 
 
 def _check_time_precision(entity: type[DelayedAction]) -> None:
-    """Raise if a time attribute cannot store milliseconds. Checked at declaration, since a failure after the
-    action ran is too late.
+    """Raise `DeclarationError` if a time attribute cannot store milliseconds: after the action ran it is too
+    late.
     """
     for name in ("executed_at", "reviewed_at"):
         if _encode_time(get_declaration(entity).attributes[name], 1.5) is None:
@@ -200,6 +199,7 @@ def _check_time_precision(entity: type[DelayedAction]) -> None:
 
 
 def _check_projection(entity: type[DelayedAction], key: KeyDeclaration) -> None:
+    """Raise `DeclarationError` unless the index projects whole items."""
     if key.index is not None and key.index.projection.kind != "ALL":
         raise DeclarationError(
             f"Invalid index {key.index!r} of {entity.__name__}: it must contain whole items, so that due "

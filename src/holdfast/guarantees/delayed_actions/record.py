@@ -1,4 +1,4 @@
-"""The record of a delayed action: until when it waits, who reviewed it, and how it ended."""
+"""`DelayedAction`, the stored record: until when the action waits, who reviewed it, and how it ended."""
 
 from __future__ import annotations
 

@@ -26,7 +26,11 @@ async def apply_review(
     writes: Sequence[Write[Any]],
     changes: Mapping[str, Any],
 ) -> H:
-    """Change the record on condition that it is as it was read, together with the writes."""
+    """Write the changes to the record and commit `writes` with them; return the changed record.
+
+    Raise `ConditionFailed` if the record is not as `seen` any more, `NotPending` if it no longer waits or is
+    gone.
+    """
     signed = {
         # New each time, to distinguish a write that was sent twice from another with the same content.
         "owner": UlidGenerator(stores.clock).new(),
@@ -41,7 +45,7 @@ async def apply_review(
 
 
 def check_reviewable(seen: DelayedAction, now: float) -> None:
-    """Raise if the action does not wait: only a waiting one can be reviewed."""
+    """Raise `NotPending` if the action does not wait any more or its record has expired."""
     if seen.status is not OnceStatus.HELD:
         raise build_not_pending(seen)
     if seen.has_ended(now):
@@ -57,6 +61,7 @@ def build_not_pending(record: DelayedAction) -> NotPending:
 
 
 def build_gone(record: DelayedAction) -> NotPending:
+    """Return the error for an action that has no record any more, or never had one."""
     return NotPending(
         f"{record.describe()} does not wait: it was never delayed, or its record has expired. It will not "
         "run. Delay it again if it still should.",
@@ -65,6 +70,7 @@ def build_gone(record: DelayedAction) -> NotPending:
 
 
 def _describe_outcome(record: DelayedAction) -> tuple[str, str]:
+    """Return the state, for programs, and a phrase, for people, of an action that no longer waits."""
     if record.status is OnceStatus.CANCELLED:
         return "cancelled", f"was cancelled by {record.reviewed_by or 'an unknown reviewer'}"
     if record.status is OnceStatus.PROCESSED:
@@ -75,6 +81,7 @@ def _describe_outcome(record: DelayedAction) -> tuple[str, str]:
 
 
 def _build_too_late(seen: H, found: Item) -> NotPending | ConditionFailed:
+    """Return the error for a review of `seen`, by the item that is stored instead (empty if none)."""
     if not found:
         return build_gone(seen)
     record = type(seen).from_item(found)

@@ -1,4 +1,4 @@
-"""A claim: the right to run an effect once, for as long as its lease lasts, and the completion it leaves.
+"""A claim: one worker's right to run an effect while its lease lasts; and the completion, its stored result.
 
 Every write of a claim is conditional on its owner and on the revision it was based on. A worker that resumes
 after another has taken over changes nothing and gets `LeaseLost`. A write whose response was lost is sent
@@ -66,6 +66,7 @@ class Completion(Generic[R]):
 
     @property
     def result(self) -> Any:
+        """The result, parsed from JSON; None if the effect returned none."""
         return None if self.record.result is None else json.loads(self.record.result)
 
 
@@ -99,7 +100,11 @@ class Claim(Generic[R]):
         return self.record.act_until is not None and not self.has_intent
 
     async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Completion[R]:
-        """Commit the writes and the completion in one transaction that only the owner can make."""
+        """Commit the writes and the completion in one transaction, on condition that this claim still holds.
+
+        `changes` are the system's own attributes of the record. Raises `LeaseLost` if another worker took
+        over, `InvalidRequest` if the claim was completed or released.
+        """
         _refuse_reserved(changes)
         changes = self._build_no_intent_changes() | changes
         changes |= {
@@ -116,8 +121,9 @@ class Claim(Generic[R]):
         return self.completion
 
     async def save(self, **changes: Any) -> None:
-        """Save attributes of the system's own, for later attempts to follow if another worker takes over.
-        Renews the lease. A given `expires_at` changes the requested end of the record.
+        """Save the system's own attributes in the record, for a worker that takes over, and renew the lease.
+
+        A given `expires_at` changes the requested end of the record. Raises as `complete` does.
         """
         _refuse_reserved(changes)
         self.requested_end = changes.pop("expires_at", None) or self.requested_end
@@ -126,7 +132,9 @@ class Claim(Generic[R]):
             await self._put(changes | self._build_lease_changes())
 
     async def renew(self) -> None:
-        """Renew the lease. Safe to call at any time during the work."""
+        """Renew the lease; raise `LeaseLost` if another worker took over. Does nothing after completion or
+        release.
+        """
         async with self._lock:
             if self._is_held:
                 await self._put(self._build_lease_changes())
@@ -134,6 +142,8 @@ class Claim(Generic[R]):
     async def release(self, **changes: Any) -> None:
         """Release the claim: another worker may claim at once, or when the deadline of an open intent has
         passed.
+
+        Does nothing after completion or release, as `fail`, `refuse` and `clear_intent`.
         """
         async with self._lock:
             if self._is_held:
@@ -149,8 +159,10 @@ class Claim(Generic[R]):
                 self._is_released = True
 
     async def refuse(self, code: str, reason: str, *writes: Write[Any], **changes: Any) -> None:
-        """Record that the external service refused permanently, with its error code. Only `reopen` allows
-        another claim.
+        """Record that the external service refused permanently, with its error code, and commit `writes` with
+        that.
+
+        Only `reopen` allows another claim.
         """
         async with self._lock:
             if self._is_held:
@@ -168,15 +180,13 @@ class Claim(Generic[R]):
             await self._put(changes | self._build_lease_changes(compute_time_after(self._now, act_s)))
 
     async def clear_intent(self, **changes: Any) -> None:
-        """Clear the intent: the external service refused for now or was never called, so nothing can come of
-        it.
-        """
+        """Clear the intent: the external service refused for now or was never called, so it will not act."""
         async with self._lock:
             if self._is_held:
                 await self._put(changes | self._build_no_intent_changes())
 
     def check(self) -> ConditionCheck[R]:
-        """Return a condition check that this claim still holds, for a transaction of other writes before the
+        """Return a condition check that this claim still holds, for a transaction of writes before the
         completion.
         """
         return self.once.patterns.check(self.record)
@@ -198,6 +208,7 @@ class Claim(Generic[R]):
         return self.completion is None and not self._is_released
 
     def _check_held(self) -> None:
+        """Raise `InvalidRequest` if the claim was completed or released."""
         if not self._is_held:
             how = "released" if self.completion is None else "completed"
             raise InvalidRequest(
@@ -205,8 +216,8 @@ class Claim(Generic[R]):
             )
 
     def _build_lease_changes(self, act_until: float | None = None) -> dict[str, Any]:
-        """Return changes that extend the lease. The record must outlive its lease: an expired record blocks
-        no one.
+        """Return changes that extend the lease, and with it the record's end: an expired record blocks no
+        worker.
         """
         now = self._now
         until = compute_time_after(now, self.once.lease_s)
@@ -222,6 +233,12 @@ class Claim(Generic[R]):
         return {"act_until": None, "expires_at": ends}
 
     async def _put(self, changes: dict[str, Any], *writes: Write[Any], is_last: bool = False) -> None:
+        """Write the changed record and `writes`, and keep it in `self.record`; retry if an earlier write
+        arrived late.
+
+        Raises `LeaseLost` if another worker took over, `RetryLater` after `MAX_ATTEMPTS`. `is_last` completes
+        the claim.
+        """
         pattern = self.once.patterns.complete if is_last else self.once.patterns.change
         for _ in range(MAX_ATTEMPTS):
             seen = self.record
@@ -248,6 +265,7 @@ class Claim(Generic[R]):
 
 
 def _refuse_reserved(changes: dict[str, Any]) -> None:
+    """Raise `InvalidRequest` if the changes contain attributes that only the guarantee writes."""
     if ours := sorted(changes.keys() & (OnceRecord.model_fields.keys() - CALLER_ATTRIBUTES)):
         raise InvalidRequest(
             f"Invalid changes: {', '.join(ours)}. Only the guarantee writes these attributes. Leave them out."
@@ -255,8 +273,12 @@ def _refuse_reserved(changes: dict[str, Any]) -> None:
 
 
 async def try_put(stores: Stores, put: Put[R], *writes: Write[Any]) -> Item | None:
-    """Put the record with the writes, and return None; if the condition fails, return the stored item (empty
-    if none).
+    """Put the record and the writes in one transaction. Return None, or the stored item if the put's
+    condition fails.
+
+    The item is empty if there is none. A put whose response was lost counts as done. Conflicts and throttling
+    are retried up to `MAX_ATTEMPTS` times, then raise `RetryLater`; a failed condition of `writes` raises
+    `TransactionCancelled`.
     """
     for _ in range(MAX_ATTEMPTS):
         try:
@@ -287,4 +309,5 @@ def _find_blocking_item(put: Put[R], item: Any) -> Item | None:
 
 
 def build_busy_error() -> RetryLater:
+    """Return the error for a record that could not be written in `MAX_ATTEMPTS` attempts."""
     return RetryLater("The store is too busy for this record or does not respond. Retry in a moment.")

@@ -90,18 +90,20 @@ class Once(Generic[R]):
     async def claim(
         self, stores: Stores, record: R, *, act_s: float | None = None
     ) -> Claim[R] | Completion[R]:
-        """Claim the record, or return its stored completion if the effect is done.
+        """Claim the record for this worker, or return its stored completion if the effect is done.
 
         With `act_s`, the first claim of a record also writes the intent: an external service is about to act.
-
         Raises `InProgress` while another worker has it, `IdempotencyMismatch` if the key was used for another
-        payload, and `ExternalServiceRefused` after a permanent refusal.
+        payload, `ExternalServiceRefused` after a permanent refusal, and `InvalidRequest` for a delayed
+        action.
         """
         return await self._claim(stores, record, act_s)
 
     async def reopen(self, stores: Stores, record: R) -> None:
         """Allow another claim after a permanent refusal, once an operator has confirmed that its reason is
         gone.
+
+        Raises as `claim` does, except for the refusal.
         """
         taken = await self._claim(stores, record, is_reopening=True)
         if isinstance(taken, Claim):
@@ -110,8 +112,12 @@ class Once(Generic[R]):
     async def do(
         self, stores: Stores, record: R, effect: Callable[[Claim[R]], Awaitable[object]]
     ) -> Completion[R]:
-        """Run the effect once. It may complete the claim itself, with its writes; otherwise its return value
-        is the result.
+        """Claim the record, run the effect and complete the claim; if the effect was done before, return its
+        completion.
+
+        The effect may complete the claim itself, with its writes; otherwise its return value is the result.
+        Raises as `claim` does. A retryable error of the effect releases the claim; any other one is recorded
+        as a failure.
         """
         taken = await self.claim(stores, record)
         return taken if isinstance(taken, Completion) else await run_claimed(taken, effect)
@@ -122,8 +128,10 @@ class Once(Generic[R]):
         [Callable[Concatenate[Stores, Claim[R], P], Awaitable[object]]],
         Callable[Concatenate[Stores, P], Awaitable[Completion[R]]],
     ]:
-        """Return a decorator that runs the function once. `record` builds the record from the function's
-        arguments after the claim.
+        """Return a decorator that runs a function once, as `do` does. The function gets the stores, the
+        claim, and its arguments.
+
+        `record` builds the record from these arguments.
         """
 
         def decorated(
@@ -150,7 +158,7 @@ class Once(Generic[R]):
         act_s: float,
         writes: Callable[[T], Sequence[Write[Any]]] = lambda _: (),
     ) -> Completion[R]:
-        """Run the effect at an external service. `act` and `look_up` get the record's key as text.
+        """Run the effect once at an external service. `act` and `look_up` get the record's key as text.
 
         `act` has until shortly before `act_s` seconds have passed. If its outcome is unknown, the next
         attempt waits for that deadline and calls `look_up`, which returns the outcome, or None if the service
@@ -170,6 +178,9 @@ class Once(Generic[R]):
     async def _claim(
         self, stores: Stores, record: R, act_s: float | None = None, *, is_reopening: bool = False
     ) -> Claim[R] | Completion[R]:
+        """Claim the record; after `MAX_ATTEMPTS` lost races raise `RetryLater`. `is_reopening` ignores a
+        refusal.
+        """
         seen: R | None = None
         for _ in range(MAX_ATTEMPTS):
             now = stores.clock.now()
@@ -190,6 +201,9 @@ class Once(Generic[R]):
         raise build_busy_error()
 
     def _build_first_claim(self, stores: Stores, record: R, now: float, act_s: float | None) -> Put[R]:
+        """Build the put that claims a record that does not exist or has expired, with an intent if `act_s` is
+        given.
+        """
         act_until = None if act_s is None else compute_time_after(now, act_s)
         changes = (
             _RESET | self.build_claim_changes(stores, record, now, act_until) | {"attempts": 1, "revision": 1}
@@ -198,7 +212,7 @@ class Once(Generic[R]):
         return self.patterns.claim(record.model_copy(update=changes), truncate_to_second(now))
 
     def _build_retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:
-        """Build the put that takes over a record. The creation time and an open intent of the earlier worker
+        """Build the put that takes over `seen`. The creation time and an open intent of the earlier worker
         are kept.
         """
         return self.build_takeover(seen, self.build_claim_changes(stores, record, now, seen.act_until))
@@ -228,11 +242,14 @@ class Once(Generic[R]):
         }
 
     def _get_requested_end(self, record: R, now: float) -> datetime:
+        """Return the end that the caller set, otherwise now plus the declared lifetime."""
         return record.expires_at or truncate_to_second(now + self.lifetime_s)
 
     def _check_is_done(self, seen: R, record: R, now: float, *, is_reopening: bool) -> bool:
-        """Return whether the effect is done. Raise if another worker has it, if it was refused, or if the
-        payload differs.
+        """Return True if the effect is done, False if this worker may take over.
+
+        Raise if another worker has it, if it was refused, if the payload differs, or if it is a delayed
+        action.
         """
         if seen.payload_sha256 != record.payload_sha256:
             raise IdempotencyMismatch(
@@ -263,6 +280,7 @@ class Once(Generic[R]):
 
 
 def _check_declaration(entity: type[OnceRecord], lease_s: float, lifetime_s: float) -> None:
+    """Raise `DeclarationError` unless the table expires by `expires_at` and 0 < `lease_s` < `lifetime_s`."""
     declaration = get_declaration(entity)
     stored_as = declaration.attributes["expires_at"].stored_name
     if declaration.table.ttl != stored_as:

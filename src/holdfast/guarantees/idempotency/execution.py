@@ -1,4 +1,4 @@
-"""Execution of an effect under a claim: completed, released, or failed with a reason."""
+"""Execution of an effect under a claim, which ends completed, released, failed or refused."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ R = TypeVar("R", bound=OnceRecord)
 
 
 async def run_claimed(claim: Claim[R], effect: Callable[[Claim[R]], Awaitable[object]]) -> Completion[R]:
-    """Run the effect under its claim. Release the claim on a retryable error; record any other error as a
-    failure.
+    """Run the effect while the lease is renewed, and return the completion.
+
+    A retryable error or cancellation releases the claim, any other error is recorded as a failure; all
+    propagate.
     """
     try:
         async with claim.keep_renewed():
@@ -42,14 +44,15 @@ async def run_claimed(claim: Claim[R], effect: Callable[[Claim[R]], Awaitable[ob
 
 
 async def release_claim(claim: Claim[R]) -> None:
-    """Release the claim. If that write fails the lease expires by itself, and the caller's error matters
-    more.
+    """Release the claim, and ignore a failed write: the lease expires by itself, and the caller's error
+    matters more.
     """
     with suppress(HoldfastError):
         await claim.release()
 
 
 async def fail_claim(claim: Claim[R], error: Exception) -> None:
+    """Record the label of the error in the claim, and ignore a failed write."""
     with suppress(HoldfastError):
         await claim.fail(get_reason(error))
 
@@ -60,7 +63,8 @@ async def refuse_claim(
     """Record the refusal. If that write fails the intent stays: a later attempt looks up and is refused
     again.
 
-    With `writes`, a failed write raises, so that the caller knows that they were not made.
+    With `writes`, a failed write raises, so that the caller knows that they were not made. `is_open` notes
+    that an earlier attempt may have succeeded.
     """
     with suppress(*(() if writes else (HoldfastError,))):
         reason = get_reason(error) + ("; outcome of an attempt before unknown" if is_open else "")
@@ -68,6 +72,8 @@ async def refuse_claim(
 
 
 def get_reason(error: Exception) -> str:
-    """Return the label of the error, not its text, which may quote confidential data."""
+    """Return the label of the error, with the service's code of a refusal; not its text, which may be
+    confidential.
+    """
     kind = error_label(error)
     return f"{kind} ({error.code})" if isinstance(error, RequestRefused) else kind

@@ -51,7 +51,7 @@ MAY_BE_DONE_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Deadline:
-    """Time limit for the external service, counted from `started` (event loop time, not later than the
+    """Time limit for the external service: `act_s` seconds from `started` (event loop time, not after the
     intent).
     """
 
@@ -60,6 +60,7 @@ class Deadline:
 
     @property
     def send_until(self) -> float:
+        """The event loop time at which the call is cancelled: after `CALL_SHARE` of the limit."""
         return self.started + self.act_s * CALL_SHARE
 
 
@@ -71,10 +72,11 @@ async def call_and_record(
     writes: Callable[[T], Sequence[Write[Any]]],
     refusal: RefusalWrites = lambda _: (),
 ) -> Completion[R]:
-    """Complete the claim with the outcome of the external service, looked up or new.
+    """Complete the claim with the outcome of the external service, looked up or new, and return the
+    completion.
 
     The writes that `writes` returns for the outcome, or `refusal` for a permanent refusal, are committed with
-    it.
+    it. An invalid request is recorded as a failure; other errors release the claim. All propagate.
     """
     try:
         async with claim.keep_renewed():
@@ -98,10 +100,11 @@ async def call_and_record(
 async def _call(
     claim: Claim[R], act: ExternalAct[T], deadline: Deadline, refusal: RefusalWrites, is_open: bool
 ) -> T:
-    """Call the service under an intent.
+    """Call the service under an intent and return its outcome.
 
     Only an error that says nothing was done clears the intent: any other one, a store's included, may have
-    come after the service acted. `is_open` means that an earlier attempt may have succeeded.
+    come after the service acted. `is_open` means that an earlier attempt may have succeeded. Raises
+    `ExternalServiceFailed` with `may_be_done` after a timeout.
     """
     if not claim.has_intent:
         deadline = Deadline(deadline.act_s, asyncio.get_running_loop().time())
@@ -133,8 +136,8 @@ async def _call(
 
 
 def _check_deadline(claim: Claim[R], deadline: Deadline) -> None:
-    """Raise if the deadline has passed: a process that slept after its intent must not act, since another may
-    have looked up.
+    """Raise `ExternalServiceFailed` if the deadline has passed: another worker may already have looked up the
+    outcome.
 
     Both clocks count: the wall clock may have been set back, and the monotonic one may stop while a machine
     sleeps.
@@ -163,7 +166,9 @@ def _build_unknown_outcome(claim: Claim[R], error: ExternalServiceFailed | None)
 
 
 def check_external_call(name: str, has_look_up: bool, takes_key: bool, act_s: float, lease_s: float) -> None:
-    """Raise if a repeat could act twice, or if another worker could take over during the call."""
+    """Raise `DeclarationError` if a repeat could act twice, or if `act_s` is not within the lease. `name` is
+    the entity's.
+    """
     if not (has_look_up or takes_key):
         raise DeclarationError(
             f"Invalid external call of {name}: its outcome cannot be checked. Pass look_up=…, or "

@@ -1,4 +1,4 @@
-"""Access patterns of a `Once`, to grant to components.
+"""The five access patterns of a `Once`: claim, take over, change, complete and check a record.
 
 Each puts the whole record, on condition that the record is in the state it was read in. An owner and a
 revision are written only once, so a put that arrives twice or late changes nothing.
@@ -83,23 +83,21 @@ def build_patterns(entity: type[R], prefix: str, rate: Rate, example: Callable[[
 
     what = entity.__name__
     return OncePatterns(
-        claim=made(
-            1, "claim", f"Claim a {what} that is unclaimed", claim, rate, lambda: (begun(), EXAMPLE_TIME)
-        ),
-        retake=made(2, "retake", f"Take over a {what} whose worker died or failed", over, rare, next_one),
+        claim=made(1, "claim", f"Claim an unclaimed {what}", claim, rate, lambda: (begun(), EXAMPLE_TIME)),
+        retake=made(2, "retake", f"Take over the {what} of a dead or failed worker", over, rare, next_one),
         change=made(
             3,
             "change",
-            f"Renew, release, fail or record an intent, as the owner of a {what}",
+            f"Renew, release or fail the {what}, or record an intent, as its owner",
             under,
             rate,
             next_one,
         ),
-        complete=made(4, "complete", f"Complete a {what}, as its owner", under, rate, next_one),
+        complete=made(4, "complete", f"Complete the {what}, as its owner", under, rate, next_one),
         check=made(
             5,
             "check",
-            f"Check that a worker still owns a {what}, for other writes",
+            f"Check that a worker still owns the {what}, in a transaction with other writes",
             check,
             rare,
             lambda: (begun(),),
@@ -119,14 +117,12 @@ _EXAMPLE: Final[dict[str, Any]] = {
 
 
 def build_pattern_name(name: str, entity: type[OnceRecord]) -> str:
-    """Return the pattern name of an entity, such as `claim_event_record`."""
+    """Return `name` followed by the entity's name in snake case, such as `claim_event_record`."""
     return f"{name}_{re.sub('(?<!^)(?=[A-Z])', '_', entity.__name__).lower()}"
 
 
 def _copy_as(function: Callable[..., Any], name: str, entity: type[OnceRecord]) -> Callable[..., Any]:
-    """Return a copy of the function under its own name, with the entity in its signature in place of the type
-    variable.
-    """
+    """Return a wrapper of the function under the pattern's name, with the entity as the type of `record`."""
 
     def named(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)

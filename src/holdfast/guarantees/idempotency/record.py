@@ -75,11 +75,13 @@ class OnceRecord(Entity):
         return max(lease or 0.0, self.act_until or 0.0)
 
     def has_ended(self, now: float) -> bool:
-        """Return whether the lifetime is over, though the store may not have removed the record yet."""
+        """Return True if the lifetime is over, though the store may not have removed the record yet."""
         return self.expires_at is not None and self.expires_at.timestamp() < int(now)
 
     def can_be_replaced(self, now: float) -> bool:
-        """Return whether the record may be claimed as if it did not exist; never with an open intent."""
+        """Return True if the record may be claimed as if it did not exist: it has expired and has no open
+        intent.
+        """
         return self.has_ended(now) and self.act_until is None
 
 
@@ -94,6 +96,7 @@ def format_key(record: OnceRecord) -> str:
 
 
 def get_key(record: OnceRecord) -> Item:
+    """Return the key attributes of the record as stored."""
     declaration = get_declaration(type(record))
     return declaration.extract_key(declaration.to_item(record))
 
@@ -108,6 +111,9 @@ def fingerprint(payload: bytes | str | Mapping[str, Any] | list[Any]) -> str:
 
 
 def encode_json(value: object, *, sort: bool = False) -> str:
+    """Return compact JSON; raise `InvalidRequest` for what JSON cannot hold exactly (NaN, number keys, lone
+    surrogates).
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort)
     except (TypeError, ValueError) as error:
@@ -118,6 +124,7 @@ def encode_json(value: object, *, sort: bool = False) -> str:
 
 
 def _encode_utf8(text: str) -> bytes:
+    """Return the text as UTF-8; raise `InvalidRequest` for a lone surrogate."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -125,9 +132,7 @@ def _encode_utf8(text: str) -> bytes:
 
 
 def _check_text_keys(value: object) -> None:
-    """Raise if a map has keys other than text. JSON would turn a number key into text and make different maps
-    equal.
-    """
+    """Raise `InvalidRequest` if a map has keys other than text: JSON would make 1 and "1" the same key."""
     level: list[Any] = [value]
     while level:
         inside: list[Any] = []
@@ -149,15 +154,17 @@ def _build_json_error(why: str) -> InvalidRequest:
 
 
 def compute_end(requested: datetime, leased_until: float, intent_kept_until: float | None = None) -> datetime:
-    """Return when a record ends: as requested, but not before its lease, and with an open intent not before
-    the next worker could have looked up.
+    """Return when a record ends: as requested, but not before its lease, nor with an open intent before
+    `intent_kept_until`.
     """
     return max(requested, truncate_to_second(leased_until + 1), truncate_to_second(intent_kept_until or 0))
 
 
 def compute_time_after(now: float, seconds: float) -> float:
+    """Return the epoch seconds `seconds` after `now`, cut to milliseconds."""
     return math.floor((now + seconds) * TIME_PARTS_PER_S) / TIME_PARTS_PER_S
 
 
 def truncate_to_second(moment: float) -> datetime:
+    """Return the epoch seconds as a UTC datetime, cut to whole seconds."""
     return datetime.fromtimestamp(int(moment), UTC)

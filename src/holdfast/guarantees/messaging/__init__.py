@@ -1,5 +1,5 @@
-"""Messaging: outboxes that send each message at least once with the change it announces, and the inbox that
-runs each message's effect once.
+"""Messaging: outboxes, which send messages at least once, and an inbox, which runs their effects once.
 
-outbox (in tables), sql_outbox (in SQL), inbox (in SQL).
+outbox (in tables), sql_outbox (in SQL), inbox (in SQL). An outbox writes a message in the transaction of the
+change that it announces.
 """

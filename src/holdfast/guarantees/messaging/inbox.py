@@ -1,4 +1,4 @@
-"""An inbox: run an effect in SQL once. A row in the effect's own transaction records it.
+"""SQL inbox: runs the effect of a message once, by a row written in the effect's own transaction.
 
     INBOX = SqlInbox(pagw, "IN", rate=Rate("message"))
 
@@ -78,12 +78,14 @@ class InboxMessage:
         return not self.is_new
 
     async def run(self, operation: SqlOperation[R]) -> R:
-        """Run one statement of the effect, in the transaction of the row."""
+        """Run one statement of the effect, in the transaction of the row. Raises `InvalidRequest` for a
+        repeat.
+        """
         self._check_new()
         return await self.sql.run(operation)
 
     def store_result(self, result: object) -> None:
-        """Store the result to return for a repeat."""
+        """Set the result that a repeat returns, as JSON. Raises `InvalidRequest` for a repeat."""
         self._check_new()
         self.result = json.loads(encode_json(result))
 
@@ -130,7 +132,7 @@ class SqlInbox:
     # --- a message without a result -------------------------------------------------------------------------
 
     def take(self, consumer: str, message_id: str, at: datetime) -> SqlChange:
-        """Return the write that takes a message, for the transaction of its effect.
+        """Return the write that takes a message, for the transaction of its effect. Runs nothing.
 
         If the message was taken before, the transaction fails with `ConditionFailed`; `is_taken`
         distinguishes that from other conditions.
@@ -142,8 +144,10 @@ class SqlInbox:
         return await stores.run(self.pattern_set.stored(consumer, message_id)) is not None
 
     async def run_once(self, stores: Stores, consumer: str, message_id: str, *effect: SqlWrite[Any]) -> bool:
-        """Commit the effect with the message in one transaction. Return False if the message was taken
-        before.
+        """Commit the effect and the inbox row in one transaction and return True; False if the message was
+        taken before.
+
+        Raises `ConditionFailed` if a condition of the effect itself fails.
         """
         try:
             await stores.transact(self.take(consumer, message_id, utc_now(stores.clock)), *effect)
@@ -159,7 +163,11 @@ class SqlInbox:
     async def receive(
         self, stores: Stores, consumer: str, message_id: str, payload_sha256: str | None = None
     ) -> AsyncIterator[InboxMessage]:
-        """Open a transaction that takes the message. The effect in the block is committed with the row."""
+        """Open a transaction that takes the message. Whatever the block runs is committed with the row.
+
+        A repeat yields a message with the stored result and `is_new` False. Raises `IdempotencyMismatch` if
+        the message id was used with another `payload_sha256`.
+        """
         async with stores.sql_transaction() as sql:
             at = utc_now(stores.clock)
             is_new = await sql.run(self.pattern_set.take(consumer, message_id, payload_sha256, at)) == 1
@@ -208,6 +216,7 @@ class InboxPatterns:
 
     def _build_take(self) -> Pattern[[str, str, str | None, datetime], SqlChange]:
         # Waits for another open transaction that has taken the message.
+        """Build the insert of a message's row, which changes no row if there is one already."""
         text = f"""
 INSERT INTO {self._table} (consumer, message_id, payload_sha256, taken_at)
 VALUES (%(consumer)s, %(message_id)s, %(payload_sha256)s, %(at)s)
@@ -218,10 +227,15 @@ ON CONFLICT (consumer, message_id) DO NOTHING"""
             return SqlChange(self._schema, text, {**parameters, "payload_sha256": payload_sha256})
 
         return self._build_pattern(
-            1, "take", "Take a message with its effect", take, example=("c", "m-1", None, _TIME)
+            1,
+            "take",
+            "Record a message in the transaction of its effect",
+            take,
+            example=("c", "m-1", None, _TIME),
         )
 
     def _build_stored(self) -> Pattern[[str, str], SqlOne[StoredMessage]]:
+        """Build the query of a message's payload hash and result."""
         text = f"""
 SELECT {StoredMessage.columns()} FROM {self._table}
 WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
@@ -232,6 +246,7 @@ WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
         return self._build_pattern(2, "stored", "Result of a message", stored, example=("c", "m-1"))
 
     def _build_keep(self) -> Pattern[[str, str, str], SqlChange]:
+        """Build the update that stores a message's result."""
         text = f"""
 UPDATE {self._table} SET result = %(result)s
 WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
@@ -245,6 +260,7 @@ WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
         )
 
     def _build_sweep(self) -> Pattern[[datetime, int], SqlChange]:
+        """Build the deletion of up to `count` messages taken before a time."""
         text = f"""
 DELETE FROM {self._table} WHERE (consumer, message_id) IN (
     SELECT consumer, message_id FROM {self._table} WHERE taken_at < %(before)s
@@ -258,6 +274,7 @@ DELETE FROM {self._table} WHERE (consumer, message_id) IN (
 
 
 def _parse_result(message_id: str, payload_sha256: str | None, stored: StoredMessage | None) -> Any:
+    """Return the stored result of a repeated message; raise `IdempotencyMismatch` if its payload differs."""
     if stored is None:  # swept between the two statements
         raise InProgress(f"Message {message_id} was just swept. Retry.", retry_after_s=0.0)
     if stored.payload_sha256 != payload_sha256:

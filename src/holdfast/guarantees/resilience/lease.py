@@ -317,7 +317,7 @@ def _build_patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRec
             check_lease,
             f"{prefix}4",
             "check_lease",
-            "Check that a holder still has a lease, for other writes",
+            "Check that a holder still has a lease, in a transaction with other writes",
             rate=rate,
             example=(held,),
         ),

@@ -264,7 +264,7 @@ def _build_keep_pattern(id: str, name: str, rate: Rate) -> Pattern[[WindowCounts
     example = (WindowCounts(counted=f"{name}#s-1", counts={"1": 1}, expires_at=_EXAMPLE_TIME), 0)
     spoken = f"count_of_{_to_identifier(name)}"
     return build_pattern(
-        keep_counts, id, spoken, f"Count a take of a subject ({name})", rate=rate, example=example
+        keep_counts, id, spoken, f"Count a call of a subject ({name})", rate=rate, example=example
     )
 
 

@@ -19,7 +19,7 @@ from holdfast.model import Entity, get_declaration
 from holdfast.operations import numbers
 from holdfast.operations import tables as requests
 from holdfast.operations.tables.page import PageResult
-from holdfast.operations.values import Item, Value, ordered, type_of
+from holdfast.operations.values import Item, Value, get_type_tag, sort_elements
 from holdfast.runtime import Stores
 
 S = TypeVar("S", bound=Entity)
@@ -130,7 +130,7 @@ def format_checksum(total: int) -> str:
 
 def _tag(value: Value) -> Any:
     """Return a value with its type, so that no two different values are equal; only text has no tag."""
-    return value if isinstance(value, str) else [type_of(value), _to_plain(value)]
+    return value if isinstance(value, str) else [get_type_tag(value), _to_plain(value)]
 
 
 def _to_plain(value: Any) -> Any:
@@ -139,7 +139,7 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_tag(inner) for inner in value]
     if isinstance(value, frozenset):
-        return [_to_plain(element) for element in ordered(value)]
+        return [_to_plain(element) for element in sort_elements(value)]
     if isinstance(value, bytes):
         return value.hex()
-    return value if isinstance(value, (bool, str)) or value is None else numbers.text(value)
+    return value if isinstance(value, (bool, str)) or value is None else numbers.to_text(value)

@@ -94,7 +94,7 @@ def _serialize(part: object) -> str:
 
 def _encode_value(value: Value) -> tuple[str, Any]:
     if isinstance(value, (int, Decimal)):
-        return ("N", numbers.text(value))
+        return ("N", numbers.to_text(value))
     return ("S", value) if isinstance(value, str) else ("B", value)
 
 

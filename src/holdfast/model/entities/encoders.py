@@ -110,7 +110,7 @@ def encode_key_text(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, Decimal)):
-        return numbers.text(value)
+        return numbers.to_text(value)
     raise ValueError(
         f"invalid key value of type {type(value).__name__}: use text, a number, a time or an enum"
     )
@@ -149,12 +149,12 @@ _ENCODERS: Final[dict[type, Callable[[Any], Value]]] = {
     bool: _keep,
     bytes: _keep,
     type(None): _keep,
-    Decimal: numbers.canonical,
-    float: lambda value: numbers.canonical(Decimal(repr(value))),
+    Decimal: numbers.canonicalize,
+    float: lambda value: numbers.canonicalize(Decimal(repr(value))),
     datetime: format_timestamp,
     date: date.isoformat,
     time: time.isoformat,
-    timedelta: lambda value: numbers.canonical(Decimal(repr(value.total_seconds()))),
+    timedelta: lambda value: numbers.canonicalize(Decimal(repr(value.total_seconds()))),
     UUID: str,
     list: _encode_sequence,
     tuple: _encode_sequence,

@@ -104,7 +104,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
     key: KeyValues
     known: tuple[tuple[str, Any], ...] = ()
     current: tuple[tuple[str, Any], ...] = ()
-    actions: tuple[nodes.Action, ...] = ()
+    actions: tuple[nodes.UpdateAction, ...] = ()
     unknown: frozenset[str] = frozenset()
     may_create: bool = False
 
@@ -112,7 +112,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
 
     def set(self, attribute: Ref[E, T], value: T) -> Update[E]:
         """Set an attribute. An empty set removes it, because DynamoDB stores none."""
-        action: nodes.Action
+        action: nodes.UpdateAction
         is_member = not isinstance(attribute.path.elements[-1], int)
         if value is not None and is_absent(value) and is_member:  # an empty set is stored as absence
             action = nodes.RemoveAction(attribute.path)
@@ -277,7 +277,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
     def _key_argument_count(self) -> int:
         return len(self.declaration.primary.argument_names)
 
-    def _with_action(self, attribute: Ref[E, Any], action: nodes.Action, **value: Any) -> Update[E]:
+    def _with_action(self, attribute: Ref[E, Any], action: nodes.UpdateAction, **value: Any) -> Update[E]:
         """Return the update with one more action; with `value`, the attribute's new value is known."""
         if any(_is_overlapping(action.path, other.path) for other in self.actions):
             raise InvalidRequest(f"{attribute!r} is changed twice in one update: change it once.")

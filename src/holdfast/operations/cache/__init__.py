@@ -1,5 +1,6 @@
-"""The operations of a cache, as frozen values: bytes under keys, each with a lifetime. The cache may lose any
-value at any time.
+"""The operations of a cache, as frozen values: bytes under keys, each with a lifetime.
+
+The cache may lose any value at any time.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
     pattern: str | None = None
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """The current count, and whether it includes the requested increment."""
+class IncrementResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The count after the operation, and whether it includes the requested increment."""
 
     count: int
     is_counted: bool
@@ -36,6 +37,7 @@ class Ping(Operation[None], frozen=True):
 
 
 class GetValue(Operation[bytes | None], frozen=True):
+    """Return the value under a key, or None if it is absent or has expired."""
     key: str
 
 
@@ -68,9 +70,9 @@ class DeleteValue(Operation[bool], frozen=True):
     only_if: bytes | None = None
 
 
-class Increment(Operation[Counted], frozen=True):
-    """Add to a counter unless the count would exceed `most`. The lifetime starts with the first increment;
-    later increments do not extend it.
+class Increment(Operation[IncrementResult], frozen=True):
+    """Add `by` to a counter unless the count would exceed `most` (None: no limit). The lifetime starts with
+    the first increment; later increments do not extend it.
     """
 
     key: str

@@ -1,7 +1,7 @@
 """Split text into tokens, the first step of parsing an expression.
 
-Only nine words are keywords, in upper or lower case; every other word is an identifier. A character that
-starts no token is a token by itself, so that the parser can name it in its error.
+Only nine words are keywords, in any mix of upper and lower case; every other word is an identifier. A
+character that starts no token is a token by itself, so that the parser can name it in its error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["word", "name", "value", "index", "symbol", "keyword", "unknown", "end"]
+TokenKind: TypeAlias = Literal["word", "name", "value", "index", "symbol", "keyword", "unknown", "end"]
 
 KEYWORDS: Final = frozenset(("IN", "BETWEEN", "NOT", "AND", "OR", "SET", "ADD", "DELETE", "REMOVE"))
 END_TEXT: Final = "<EOF>"
@@ -29,11 +29,11 @@ _TOKEN: Final = re.compile(
 
 
 class Token(NamedTuple):
-    """A token. `key` is the part that the parser compares: the symbol, the keyword in capitals, or else the
-    text.
+    """A token. `key` is the part that the parser compares: the symbol, the keyword in capitals, or else
+    empty. `text` is the token as written, from `start` to `end`.
     """
 
-    kind: Kind
+    kind: TokenKind
     key: str
     text: str
     start: int
@@ -45,21 +45,21 @@ def tokenize(text: str) -> list[Token]:
     tokens = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup != "blank":
-            tokens.append(_token(match))
+            tokens.append(_build_token(match))
     tokens.append(Token("end", "", "", len(text), len(text)))
     return tokens
 
 
-def _token(match: re.Match[str]) -> Token:
+def _build_token(match: re.Match[str]) -> Token:
     text = match.group()
-    kind: Kind = match.lastgroup  # type: ignore[assignment]
+    kind: TokenKind = match.lastgroup  # type: ignore[assignment]
     if kind == "word" and text.upper() in KEYWORDS:
         return Token("keyword", text.upper(), text, match.start(), match.end())
     return Token(kind, text if kind == "symbol" else "", text, match.start(), match.end())
 
 
-def near(text: str, tokens: list[Token], at: int) -> str:
+def quote_context(text: str, tokens: list[Token], position: int) -> str:
     """Return the text around a token as DynamoDB quotes it: from the token before it to the one after it."""
-    start = tokens[at - 1].start if at else 0
-    end = tokens[at + 1].end if at + 1 < len(tokens) else tokens[at].end
+    start = tokens[position - 1].start if position else 0
+    end = tokens[position + 1].end if position + 1 < len(tokens) else tokens[position].end
     return text[start:end]

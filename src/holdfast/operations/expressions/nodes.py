@@ -1,7 +1,7 @@
 """The syntax tree of an expression, which the parser builds from text and typed Python builds directly.
 
 Nodes contain no text and no placeholders: a path holds attribute names, a literal holds a value. The parser
-(`parser.py`, `bind.py`) builds these nodes; `evaluate.py`, `update.py` and `project.py` read them.
+(`parser.py`, `binder.py`) builds these nodes; `evaluation.py`, `updates.py` and `projections.py` read them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Path(Node, frozen=True):
 
     @property
     def elements(self) -> tuple[str | int, ...]:
+        """The root attribute and the steps, as one tuple."""
         return (self.root, *self.steps)
 
     def __str__(self) -> str:
@@ -177,11 +178,11 @@ class DeleteAction(Node, frozen=True):
     value: Value
 
 
-Action: TypeAlias = SetAction | RemoveAction | AddAction | DeleteAction
+UpdateAction: TypeAlias = SetAction | RemoveAction | AddAction | DeleteAction
 
 
 class Update(Node, frozen=True):
-    """The actions of one update. Their paths must not overlap: see `paths.check_apart`."""
+    """The actions of one update. Their paths must not overlap: see `path_tree.check_no_overlap`."""
 
     sets: tuple[SetAction, ...] = ()
     removes: tuple[RemoveAction, ...] = ()
@@ -189,7 +190,8 @@ class Update(Node, frozen=True):
     deletes: tuple[DeleteAction, ...] = ()
 
     @property
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[UpdateAction, ...]:
+        """All actions: sets, removes, adds, then deletes."""
         return (*self.sets, *self.removes, *self.adds, *self.deletes)
 
 

@@ -11,11 +11,15 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.operations.expressions.bind import bind_condition, bind_projection, bind_update
-from holdfast.operations.expressions.grammar import condition_template, projection_template, update_template
+from holdfast.operations.expressions.binder import bind_condition, bind_projection, bind_update
+from holdfast.operations.expressions.errors import ExpressionError
+from holdfast.operations.expressions.grammar import (
+    parse_condition_template,
+    parse_projection_template,
+    parse_update_template,
+)
 from holdfast.operations.expressions.nodes import Condition, Projection, Update
 from holdfast.operations.expressions.placeholders import Placeholders
-from holdfast.operations.expressions.refusal import Refused
 
 ConditionParameter: TypeAlias = Literal["ConditionExpression", "FilterExpression", "KeyConditionExpression"]
 
@@ -24,25 +28,29 @@ _Node = TypeVar("_Node")
 
 
 def parse_condition(text: str, parameter: ConditionParameter, placeholders: Placeholders) -> Condition:
-    return _parse(text, parameter, placeholders, condition_template, bind_condition)
+    """Parse a condition. Raise `InvalidRequest` with DynamoDB's text, which names the request parameter."""
+    return _parse(text, parameter, placeholders, parse_condition_template, bind_condition)
 
 
 def parse_projection(text: str, placeholders: Placeholders) -> Projection:
-    return _parse(text, "ProjectionExpression", placeholders, projection_template, bind_projection)
+    """Parse a ProjectionExpression into its paths. Raise `InvalidRequest` with DynamoDB's text."""
+    return _parse(text, "ProjectionExpression", placeholders, parse_projection_template, bind_projection)
 
 
 def parse_update(text: str, placeholders: Placeholders) -> Update:
-    return _parse(text, "UpdateExpression", placeholders, update_template, bind_update)
+    """Parse an UpdateExpression. Raise `InvalidRequest` with DynamoDB's text."""
+    return _parse(text, "UpdateExpression", placeholders, parse_update_template, bind_update)
 
 
 def _parse(
     text: str,
     parameter: str,
     placeholders: Placeholders,
-    read: Callable[[str], _Template],
+    parse_template: Callable[[str], _Template],
     bind: Callable[[_Template, Placeholders], _Node],
 ) -> _Node:
+    """Parse the text into a template, bind it, and turn an `ExpressionError` into `InvalidRequest`."""
     try:
-        return bind(read(text), placeholders)
-    except Refused as refused:
-        raise InvalidRequest(f"Invalid {parameter}: {refused.reason}") from None
+        return bind(parse_template(text), placeholders)
+    except ExpressionError as error:
+        raise InvalidRequest(f"Invalid {parameter}: {error.reason}") from None

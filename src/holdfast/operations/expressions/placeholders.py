@@ -12,15 +12,19 @@ from typing import Final
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import ATTRIBUTE_NAME_BYTES_MAX, EXPRESSION_PLACEHOLDER_BYTES_MAX
-from holdfast.operations.expressions.refusal import Refused, refusal
+from holdfast.operations.expressions.errors import ExpressionError, build_expression_error
 from holdfast.operations.values import Value
 
-_NAME_KEY: Final = re.compile(r"#[A-Za-z0-9_]+")
-_VALUE_KEY: Final = re.compile(r":[A-Za-z0-9_]+")
+_NAME_KEY_PATTERN: Final = re.compile(r"#[A-Za-z0-9_]+")
+_VALUE_KEY_PATTERN: Final = re.compile(r":[A-Za-z0-9_]+")
 
 
 class Placeholders:
-    """The names and values of one request. Absent (None) and empty differ: DynamoDB rejects an empty map."""
+    """The names and values of one request. Absent (None) and empty differ: DynamoDB rejects an empty map.
+
+    The constructor raises `InvalidRequest` for an empty map, a malformed key, or an attribute name that is
+    empty or too long.
+    """
 
     __slots__ = ("_names", "_used_names", "_used_values", "_values")
 
@@ -36,40 +40,42 @@ class Placeholders:
         self._used_names: set[str] = set()
         self._used_values: set[str] = set()
 
-    def name(self, key: str) -> str:
-        """Return the attribute name for a `#key`."""
+    def resolve_name(self, key: str) -> str:
+        """Return the attribute name for a `#key` and mark it as used. Raise `ExpressionError` if it is not
+        defined.
+        """
         try:
             name = self._names[key]
         except KeyError:
-            raise refusal(
+            raise build_expression_error(
                 "An expression attribute name used in the document path is not defined", attribute_name=key
             ) from None
         self._used_names.add(key)
         return name
 
-    def value(self, key: str) -> Value:
-        """Return the value for a `:key`."""
+    def resolve_value(self, key: str) -> Value:
+        """Return the value for a `:key` and mark it as used. Raise `ExpressionError` if it is not defined."""
         try:
             value = self._values[key]
         except KeyError:
-            raise refusal(
+            raise build_expression_error(
                 "An expression attribute value used in expression is not defined", attribute_value=key
             ) from None
         self._used_values.add(key)
         return value
 
     def check_all_used(self) -> None:
-        """Raise if a name or value was not used. Call it once, after parsing every expression of the
-        request.
+        """Raise `InvalidRequest` if a name or value was not used. Call it once, after parsing every
+        expression of the request.
         """
         if len(self._used_names) < len(self._names):
-            raise _unused("ExpressionAttributeNames", self._names, self._used_names)
+            raise _build_unused_error("ExpressionAttributeNames", self._names, self._used_names)
         if len(self._used_values) < len(self._values):
-            raise _unused("ExpressionAttributeValues", self._values, self._used_values)
+            raise _build_unused_error("ExpressionAttributeValues", self._values, self._used_values)
 
 
 def _check_names(names: Mapping[str, str]) -> None:
-    _check_keys("ExpressionAttributeNames", names, _NAME_KEY)
+    _check_keys("ExpressionAttributeNames", names, _NAME_KEY_PATTERN)
     for key, name in names.items():
         if not name:
             raise InvalidRequest(
@@ -83,27 +89,27 @@ def _check_names(names: Mapping[str, str]) -> None:
 
 
 def _check_values(values: Mapping[str, Value]) -> None:
-    _check_keys("ExpressionAttributeValues", values, _VALUE_KEY)
+    _check_keys("ExpressionAttributeValues", values, _VALUE_KEY_PATTERN)
 
 
-def _check_keys(parameter: str, keys: Iterable[str], form: re.Pattern[str]) -> None:
+def _check_keys(parameter: str, keys: Iterable[str], pattern: re.Pattern[str]) -> None:
     if not keys:
         raise InvalidRequest(f"{parameter} must not be empty")
     for key in keys:
-        if len(key) > EXPRESSION_PLACEHOLDER_BYTES_MAX or not form.fullmatch(key):
-            raise InvalidRequest(f"{parameter} contains invalid key: {_key_refusal(key, form).reason}")
+        if len(key) > EXPRESSION_PLACEHOLDER_BYTES_MAX or not pattern.fullmatch(key):
+            raise InvalidRequest(f"{parameter} contains invalid key: {_build_key_error(key, pattern).reason}")
 
 
-def _key_refusal(key: str, form: re.Pattern[str]) -> Refused:
+def _build_key_error(key: str, pattern: re.Pattern[str]) -> ExpressionError:
     if not key:
-        return refusal("The expression attribute map contains an empty key")
+        return build_expression_error("The expression attribute map contains an empty key")
     if len(key) <= EXPRESSION_PLACEHOLDER_BYTES_MAX:
-        return refusal("Syntax error", key=f'"{key}"')
+        return build_expression_error("Syntax error", key=f'"{key}"')
     # DynamoDB reports the size only for the key of a name.
-    details: dict[str, object] = {"size_of_key": len(key)} if form is _NAME_KEY else {}
-    return refusal("The expression attribute map contains a key that is too long", **details)
+    details: dict[str, object] = {"size_of_key": len(key)} if pattern is _NAME_KEY_PATTERN else {}
+    return build_expression_error("The expression attribute map contains a key that is too long", **details)
 
 
-def _unused(parameter: str, given: Iterable[str], used: set[str]) -> InvalidRequest:
-    keys = ", ".join(key for key in given if key not in used)
+def _build_unused_error(parameter: str, placeholders: Iterable[str], used: set[str]) -> InvalidRequest:
+    keys = ", ".join(key for key in placeholders if key not in used)
     return InvalidRequest(f"Value provided in {parameter} unused in expressions: keys: {{{keys}}}")

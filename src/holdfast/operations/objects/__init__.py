@@ -12,8 +12,8 @@ R_co = TypeVar("R_co", covariant=True)
 # None: the bucket's default. "kms" and "s3" are SSE-KMS and SSE-S3; a local store uses its cipher for both.
 Encryption = Literal["kms", "s3"]
 # Days to keep a noncurrent version: in a versioned bucket, and in one versioned only for legal holds.
-FORMER_VERSION_DAYS: Final = 30
-UNWANTED_VERSION_DAYS: Final = 1
+NONCURRENT_VERSION_DAYS: Final = 30
+HOLD_ONLY_VERSION_DAYS: Final = 1
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
@@ -32,6 +32,7 @@ class LifecycleRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BucketDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A bucket's settings: encryption, lifecycle rules, legal holds and versioning."""
     name: str
     encryption: Encryption = "s3"
     # The KMS key; None uses the service's default key.
@@ -44,14 +45,17 @@ class BucketDefinition(msgspec.Struct, frozen=True, kw_only=True):
     versions: bool = False
 
     @property
-    def former_version_days(self) -> int | None:
+    def noncurrent_version_days(self) -> int | None:
         """The number of days that a noncurrent version is kept; None without versioning."""
         if self.versions:
-            return FORMER_VERSION_DAYS
-        return UNWANTED_VERSION_DAYS if self.holds else None
+            return NONCURRENT_VERSION_DAYS
+        return HOLD_ONLY_VERSION_DAYS if self.holds else None
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """An object's properties without its body. `bytes` is its size; `held` says whether it is under a legal
+    hold.
+    """
     key: str
     bytes: int
     sha256: str
@@ -91,6 +95,7 @@ class CreateBucket(Operation[None], frozen=True):
 
 
 class DescribeBucket(Operation[BucketDefinition], frozen=True):
+    """Return the definition of an existing bucket."""
     bucket: str
 
 
@@ -142,6 +147,7 @@ class GetObject(Operation[StoredObject], frozen=True):
 
 
 class HeadObject(Operation[ObjectInfo], frozen=True):
+    """Return an object's properties without its body. Raise `NotFound` if there is none."""
     bucket: str
     key: str
 
@@ -154,7 +160,7 @@ class DeleteObject(Operation[None], frozen=True):
 
 
 class ListObjects(Operation[ObjectPage], frozen=True):
-    """List objects in the order of their keys."""
+    """List objects whose key begins with `prefix`, in key order, at most `count` per page."""
 
     bucket: str
     prefix: str = ""
@@ -163,6 +169,7 @@ class ListObjects(Operation[ObjectPage], frozen=True):
 
 
 class SetLegalHold(Operation[None], frozen=True):
+    """Put an object under a legal hold, or release it (`held` False)."""
     bucket: str
     key: str
     held: bool

@@ -1,4 +1,4 @@
-"""The operations of a queues store, as frozen values. Standard and FIFO queues, as in SQS.
+"""The operations of a queues store, as frozen values, for standard and FIFO queues as in SQS.
 
 A definition contains every setting that affects delivery. Messages are text with a few attributes; an engine
 neither reads nor changes them.
@@ -52,10 +52,11 @@ class QueueDescription(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def backlog(self) -> int:
+        """All messages of the queue: visible, in flight and delayed."""
         return self.visible + self.in_flight + self.delayed
 
 
-class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message to send. `group` is required on a FIFO queue and invalid on a standard one; `deduplication`
     is invalid on a standard one.
     """
@@ -68,7 +69,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class SentMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A sent message. `sequence` orders the messages of a FIFO queue. A duplicate within the deduplication
     window has the id of the first message.
     """
@@ -77,7 +78,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int | None = None
 
 
-class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+class IncomingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A received message: no other consumer receives it until it is deleted, released, or its visibility
     timeout ends.
     """
@@ -114,6 +115,7 @@ class DeleteQueue(Operation[None], frozen=True):
 
 
 class PurgeQueue(Operation[None], frozen=True):
+    """Delete all messages of a queue; the queue stays."""
     queue: str
 
 
@@ -125,16 +127,16 @@ class DescribeQueue(Operation[QueueDescription], frozen=True):
     queue: str
 
 
-class SendMessages(Operation[tuple[Sent, ...]], frozen=True):
+class SendMessages(Operation[tuple[SentMessage, ...]], frozen=True):
     """Send up to ten messages, in this order. Embedded, all or none are sent; SQS sends each separately, and
     `SendIncomplete` lists the failures.
     """
 
     queue: str
-    messages: tuple[Outgoing, ...]
+    messages: tuple[OutgoingMessage, ...]
 
 
-class ReceiveMessages(Operation[tuple[Incoming, ...]], frozen=True):
+class ReceiveMessages(Operation[tuple[IncomingMessage, ...]], frozen=True):
     """Receive up to ten messages, waiting up to `wait_s` for the first. A FIFO queue delivers the messages of
     a group in order.
     """
@@ -165,7 +167,8 @@ class ChangeVisibility(Operation[None], frozen=True):
 
 
 class Redrive(Operation[int], frozen=True):
-    """Move messages of a dead-letter queue back, oldest first, and return how many.
+    """Move up to `count` messages (None: all) of the dead-letter queue `source` to `target`, oldest first,
+    and return how many.
 
     They keep body, group, deduplication id and attributes; their receive count restarts.
     """
@@ -175,7 +178,7 @@ class Redrive(Operation[int], frozen=True):
     count: int | None = None
 
 
-class Browse(Operation[tuple[Incoming, ...]], frozen=True):
+class Browse(Operation[tuple[IncomingMessage, ...]], frozen=True):
     """Return the oldest messages, without receiving them where the engine can. Their receipts are empty."""
 
     queue: str

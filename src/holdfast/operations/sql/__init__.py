@@ -1,5 +1,4 @@
-"""The operations of a SQL store, as frozen values: one statement each, with its parameters separate from its
-text.
+"""The operations of a SQL store, as frozen values: one statement each, its parameters separate from its text.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class StatementResult(msgspec.Struct, frozen=True, kw_only=True):
     """The returned rows, by column. `count` is the number of rows returned or changed."""
 
     rows: tuple[dict[str, Any], ...] = ()

@@ -5,7 +5,7 @@ Names follow Python here (`table`, `consistent`); only `holdfast.wire` uses AWS'
 
 from __future__ import annotations
 
-from holdfast.operations.tables.batch_get_item import BatchGetItem, BatchGetItemResult, KeysOfTable
+from holdfast.operations.tables.batch_get_item import BatchGetItem, BatchGetItemResult, KeysAndAttributes
 from holdfast.operations.tables.batch_write_item import (
     BatchWrite,
     BatchWriteItem,
@@ -74,7 +74,7 @@ from holdfast.operations.tables.streams import (
 from holdfast.operations.tables.time_to_live import (
     DescribeTimeToLive,
     DescribeTimeToLiveResult,
-    LifetimeSpecification,
+    TimeToLiveSpecification,
     UpdateTimeToLive,
 )
 from holdfast.operations.tables.transact_get_items import (
@@ -97,7 +97,7 @@ from holdfast.operations.tables.update_table import (
     UpdateIndex,
     UpdateTable,
 )
-from holdfast.operations.tables.write import OldValues, ReturnValues, WriteResult
+from holdfast.operations.tables.write import ReturnOldValues, ReturnValues, WriteResult
 
 __all__ = [
     "BackupDescription",
@@ -142,15 +142,13 @@ __all__ = [
     "KeyAttribute",
     "KeySchema",
     "KeyTag",
-    "KeysOfTable",
-    "LifetimeSpecification",
+    "KeysAndAttributes",
     "ListBackups",
     "ListBackupsResult",
     "ListStreams",
     "ListStreamsResult",
     "ListTables",
     "ListTablesResult",
-    "OldValues",
     "Operation",
     "PageResult",
     "Put",
@@ -160,6 +158,7 @@ __all__ = [
     "RestoreOverrides",
     "RestoreTableFromBackup",
     "RestoreTableToPointInTime",
+    "ReturnOldValues",
     "ReturnValues",
     "Scan",
     "Select",
@@ -175,6 +174,7 @@ __all__ = [
     "TableDescription",
     "TableStatus",
     "Throughput",
+    "TimeToLiveSpecification",
     "TransactGet",
     "TransactGetItems",
     "TransactGetItemsResult",

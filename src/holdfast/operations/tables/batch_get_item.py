@@ -12,8 +12,8 @@ from holdfast.operations.tables.operation import ItemOperation
 from holdfast.operations.values import Item
 
 
-class KeysOfTable(msgspec.Struct, frozen=True):
-    """The keys to read from one table. `wording` is the projection as the client wrote it in the wire
+class KeysAndAttributes(msgspec.Struct, frozen=True):
+    """The keys to read from one table. `raw_expressions` is the projection as the client wrote it in the wire
     request.
     """
 
@@ -21,17 +21,17 @@ class KeysOfTable(msgspec.Struct, frozen=True):
     keys: tuple[Item, ...]
     consistent: bool = False
     projection: Projection | None = None
-    wording: dict[str, Any] | None = None
+    raw_expressions: dict[str, Any] | None = None
 
 
 class BatchGetItemResult(msgspec.Struct, frozen=True):
-    """The items read. `unprocessed` holds each request with keys that were not read: retry these."""
+    """The items read, by table. `unprocessed` holds the keys that were not read, as requests to retry."""
 
     items: dict[str, list[Item]]
-    unprocessed: tuple[KeysOfTable, ...] = ()
+    unprocessed: tuple[KeysAndAttributes, ...] = ()
     capacity: tuple[ConsumedCapacity, ...] = ()
 
 
 class BatchGetItem(ItemOperation[BatchGetItemResult], frozen=True):
-    requests: tuple[KeysOfTable, ...]
+    requests: tuple[KeysAndAttributes, ...]
     hide_expired: bool = False

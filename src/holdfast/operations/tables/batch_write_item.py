@@ -1,5 +1,6 @@
-"""BatchWriteItem: up to 25 puts and deletes without conditions. Each is independent; batching saves round
-trips.
+"""BatchWriteItem: write up to 25 puts and deletes without conditions, each independent of the others.
+
+Batching saves round trips; it gives no atomicity.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ BatchWrite: TypeAlias = Put | Delete
 
 
 class BatchWriteItemResult(msgspec.Struct, frozen=True):
+    """The writes that were not made (`unprocessed`: retry these) and the capacity consumed."""
     unprocessed: tuple[BatchWrite, ...] = ()
     capacity: tuple[ConsumedCapacity, ...] = ()
 

@@ -33,6 +33,7 @@ class ConsumedCapacity(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> Units:
+        """The units of the table and of all its indexes together."""
         units = self.own
         for index in (*self.local_indexes.values(), *self.global_indexes.values()):
             units += index

@@ -1,4 +1,4 @@
-"""CreateTable: create a table."""
+"""The CreateTable operation: create a table with its keys and indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of every operation: a frozen value whose type names its result type."""
+"""The base of every tables operation: a frozen value whose type names its result type."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.operations.expressions.nodes import Condition
 from holdfast.operations.tables.operation import ItemOperation
-from holdfast.operations.tables.write import OldValues, WriteResult
+from holdfast.operations.tables.write import ReturnOldValues, WriteResult
 from holdfast.operations.values import Item
 
 
@@ -12,5 +12,5 @@ class PutItem(ItemOperation[WriteResult], frozen=True):
     table: str
     item: Item
     condition: Condition | None = None
-    returns: OldValues = "NONE"
-    returns_on_failure: OldValues = "NONE"
+    returns: ReturnOldValues = "NONE"
+    returns_on_failure: ReturnOldValues = "NONE"

@@ -1,4 +1,4 @@
-"""Continuous backups, on-demand backups, and restores from both."""
+"""The operations of continuous backups, on-demand backups, and restores from both."""
 
 from __future__ import annotations
 
@@ -100,12 +100,15 @@ class DeleteBackup(Operation[BackupDescription], frozen=True):
 
 
 class ListBackupsResult(msgspec.Struct, frozen=True):
+    """One page of backups. `last` continues the listing; None at the end."""
     backups: tuple[BackupSummary, ...]
     last: BackupName | None = None
 
 
 class ListBackups(Operation[ListBackupsResult], frozen=True):
-    """List backups. `since` is inclusive, `before` exclusive."""
+    """List user backups of one table or of all. `since` is inclusive, `before` exclusive; `after` continues a
+    page.
+    """
 
     table: str | None = None
     limit: int = 100

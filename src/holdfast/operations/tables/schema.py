@@ -1,4 +1,4 @@
-"""Table definitions and table descriptions."""
+"""Table definitions (the input of CreateTable) and table descriptions (the result of DescribeTable)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ class TableDefinition(msgspec.Struct, frozen=True):
     deletion_protection: bool = False
     stream_view: StreamView | None = None
 
-    def type_of(self, attribute: str) -> KeyTag:
+    def get_attribute_type(self, attribute: str) -> KeyTag:
+        """Return the declared type of a key attribute of the table or of one of its indexes."""
         return next(known.type for known in self.attributes if known.name == attribute)
 
 

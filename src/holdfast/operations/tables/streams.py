@@ -33,6 +33,7 @@ class StreamName(msgspec.Struct, frozen=True):
 
 
 class ListStreamsResult(msgspec.Struct, frozen=True):
+    """One page of streams. `last` continues the listing; None at the end."""
     streams: tuple[StreamName, ...]
     last: StreamName | None = None
 

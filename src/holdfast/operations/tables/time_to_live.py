@@ -8,22 +8,22 @@ import msgspec
 
 from holdfast.operations.tables.operation import Operation
 
-LifetimeStatus: TypeAlias = Literal["ENABLING", "DISABLING", "ENABLED", "DISABLED"]
+TimeToLiveStatus: TypeAlias = Literal["ENABLING", "DISABLING", "ENABLED", "DISABLED"]
 
 
-class LifetimeSpecification(msgspec.Struct, frozen=True):
+class TimeToLiveSpecification(msgspec.Struct, frozen=True):
     attribute: str
     enabled: bool
 
 
-class UpdateTimeToLive(Operation[LifetimeSpecification], frozen=True):
+class UpdateTimeToLive(Operation[TimeToLiveSpecification], frozen=True):
     table: str
     attribute: str
     enabled: bool
 
 
 class DescribeTimeToLiveResult(msgspec.Struct, frozen=True):
-    status: LifetimeStatus
+    status: TimeToLiveStatus
     attribute: str | None = None
 
 

@@ -12,7 +12,7 @@ from holdfast.operations.tables.delete_item import DeleteItem
 from holdfast.operations.tables.operation import ItemOperation
 from holdfast.operations.tables.put_item import PutItem
 from holdfast.operations.tables.update_item import UpdateItem
-from holdfast.operations.tables.write import OldValues
+from holdfast.operations.tables.write import ReturnOldValues
 from holdfast.operations.values import Item
 
 
@@ -22,7 +22,7 @@ class ConditionCheck(msgspec.Struct, frozen=True):
     table: str
     key: Item
     condition: Condition
-    returns_on_failure: OldValues = "NONE"
+    returns_on_failure: ReturnOldValues = "NONE"
 
 
 TransactWrite: TypeAlias = PutItem | UpdateItem | DeleteItem | ConditionCheck

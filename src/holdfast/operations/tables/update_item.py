@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.operations.expressions.nodes import Condition, Update
 from holdfast.operations.tables.operation import ItemOperation
-from holdfast.operations.tables.write import OldValues, ReturnValues, WriteResult
+from holdfast.operations.tables.write import ReturnOldValues, ReturnValues, WriteResult
 from holdfast.operations.values import Item
 
 
@@ -14,4 +14,4 @@ class UpdateItem(ItemOperation[WriteResult], frozen=True):
     update: Update | None = None
     condition: Condition | None = None
     returns: ReturnValues = "NONE"
-    returns_on_failure: OldValues = "NONE"
+    returns_on_failure: ReturnOldValues = "NONE"

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.operations.tables.capacity import ConsumedCapacity
 from holdfast.operations.values import Item
 
-OldValues: TypeAlias = Literal["NONE", "ALL_OLD"]
+ReturnOldValues: TypeAlias = Literal["NONE", "ALL_OLD"]
 ReturnValues: TypeAlias = Literal["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"]
 
 

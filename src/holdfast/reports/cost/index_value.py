@@ -1,7 +1,7 @@
-"""The arithmetic of the cost and the saving of an index, independent of any system.
+"""Arithmetic for the cost of an index and the reads from which it pays, independent of any system.
 
-It answers in two ways from how many reads an index pays: by the rule of thumb that is often printed, and from
-the prices. The results differ widely, because the rule ignores how much a scan reads.
+The number of reads is computed in two ways: by the rule of thumb that is often printed, and from the prices.
+The results differ widely, because the rule ignores how much a scan reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def compute_key_change_units(item_units: float, indexes: int) -> float:
 
 
 def compute_scan_units(size_bytes: int) -> float:
-    """Return the read units of scanning a whole table, eventually consistent."""
+    """Return the read units of an eventually consistent scan of a whole table of this size; at least 0.5."""
     return max(1, math.ceil(size_bytes / READ_UNIT_BYTES)) / 2
 
 

@@ -1,4 +1,4 @@
-"""Price lists: dated data files, replaceable by a file of your own.
+"""Load price lists: JSON files that ship with the package, each with its date, or a file of the user.
 
 Tables are priced per unit, queues and objects per request.
 """
@@ -134,7 +134,10 @@ def list_price_lists() -> tuple[str, ...]:
 
 
 def read_price_list(file: Path) -> PriceList:
-    """Read a price list from a file in the same JSON form, or load the shipped list of this name."""
+    """Read a price list from a JSON file; if the file does not exist, load the shipped list of this name.
+
+    Raise `SettingsError` if there is neither, or if the list is invalid.
+    """
     if not file.exists() and str(file) in list_price_lists():
         return load_price_list(str(file))
     try:
@@ -149,7 +152,7 @@ def read_price_list(file: Path) -> PriceList:
 
 
 def _parse(text: str, name: str) -> PriceList:
-    """Parse a price list. Raise `SettingsError` if it is invalid."""
+    """Parse the JSON of a price list. Raise `SettingsError` with this `name` if it is invalid."""
     try:
         return PriceList.model_validate_json(text)
     except ValidationError as error:

@@ -63,7 +63,11 @@ class BucketCost:
 
 
 def count_billed_requests(operation: EngineOperation[Any], prices: PriceList) -> int:
-    """Return the number of requests that one call is billed as."""
+    """Return the number of requests that one call is billed as.
+
+    Object deletes are free, a send counts once for each started block of its body, and any other call counts
+    once.
+    """
     if operation.kind in FREE_KINDS:
         return 0
     if prices.queues is None or not isinstance(operation, Send | SendBatch):
@@ -74,7 +78,9 @@ def count_billed_requests(operation: EngineOperation[Any], prices: PriceList) ->
 
 
 def compute_call_price(operation: EngineOperation[Any], prices: PriceList) -> float | None:
-    """Return the price of one call; None if the price list has no prices of its store."""
+    """Return the price of one call; None if the price list has no prices of its store, and for SQL and the
+    cache.
+    """
     count = count_billed_requests(operation, prices)
     if isinstance(operation, QueueOperation):
         return (
@@ -92,7 +98,7 @@ def compute_call_price(operation: EngineOperation[Any], prices: PriceList) -> fl
 
 
 def compute_queue_costs(system: System, prices: PriceList) -> tuple[QueueCost, ...]:
-    """Return the monthly cost of each queue."""
+    """Return the monthly cost of each queue at the declared rates; `total` is None without queue prices."""
     used = _count_requests_by_resource(system, prices)
     return tuple(
         _compute_queue_cost(system, queue, sum(used.get(queue.name, {}).values()), prices)
@@ -120,6 +126,7 @@ async def compute_bucket_costs(
 
 
 def _compute_queue_cost(system: System, queue: Queue[Any], requests: float, prices: PriceList) -> QueueCost:
+    """Return the cost of this many requests a month, plus the empty polls of each declared consumer."""
     if prices.queues is None:
         return QueueCost(queue.name, queue.fifo, requests, 0.0, None)
     consumers = [

@@ -129,6 +129,7 @@ def _compare_line(line: StatedCost, stated_prices: PriceList, today_prices: Pric
 
 
 def _get_price(billed: BilledUnit, prices: PriceList) -> float:
+    """Return the price of one unit of this kind."""
     match billed:
         case "GB stored":
             return prices.storage_gb_month
@@ -141,6 +142,7 @@ def _get_price(billed: BilledUnit, prices: PriceList) -> float:
 
 
 def _format_price(billed: BilledUnit, prices: PriceList) -> str:
+    """Return the published price: per GB, or per million units."""
     match billed:
         case "GB stored":
             return f"{prices.storage_gb_month:.2f}"
@@ -158,5 +160,5 @@ def format_quantity(quantity: float) -> str:
 
 
 def _sum_rounded(figures: Iterable[float]) -> float:
-    """Sum in hundredths, as the figures are printed: 0.03 and 0.06 are 0.09."""
+    """Sum figures and round to hundredths, as the figures are printed: 0.03 and 0.06 are 0.09."""
     return round(sum(figures), 2)

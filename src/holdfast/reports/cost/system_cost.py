@@ -52,10 +52,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PatternCost:
-    """The monthly cost of one pattern.
+    """The monthly cost of one pattern. `cost` is None if it cannot be computed; `reason` says why.
 
-    `index_write_units` is the part of a call's write units that goes to indexes. `requests` is the number of
-    billed requests of a call on a queue or an object, which uses no units.
+    `calls` are per month, None without a declared volume; units are per call. `index_write_units` is the part
+    of a call's write units that goes to indexes. `requests` is the number of billed requests of one call on a
+    queue or an object, which uses no units.
     """
 
     pattern: Pattern[..., Any]
@@ -94,8 +95,9 @@ class TableCost:
 class IndexCost:
     """The monthly cost of one index, what it saves, and the number of reads from which it pays.
 
-    `break_even` is computed from the actual units and prices; `thumb` is the rule of thumb for the same
-    writes. Both are None if no read or no write is declared.
+    `calls` are the reads per month, `spares` what scans would cost more than these reads. `break_even` is
+    computed from the actual units and prices; `thumb` is the rule of thumb for the same writes. Both are None
+    if no read or no write is declared, or if a query reads as much as a scan.
     """
 
     table: str
@@ -153,9 +155,9 @@ async def estimate_cost(
     *,
     progress: Progress = ignore_progress,
 ) -> SystemCost:
-    """Measure every pattern on the data source and compute the cost.
+    """Measure every pattern on the data source and return the monthly cost at these prices.
 
-    Patterns that cannot run there are measured on the sample.
+    Patterns that cannot run there are measured on the sample data instead, unless they failed.
     """
     # Before measuring, which may add optional indexes: they are not billed.
     descriptions = {table.name: await describe_table(source.stores, table) for table in system.tables}
@@ -189,7 +191,7 @@ async def _complete_from_sample(system: System, measures: list[Measure], progres
 
 
 def _can_be_completed(measure: Measure) -> bool:
-    """Return True if the pattern was skipped, not failed."""
+    """Return True if the pattern was skipped: neither measured nor failed."""
     return not measure.is_measured and not measure.has_failed
 
 
@@ -222,7 +224,9 @@ def _compute_pattern_cost(system: System, measure: Measure, prices: PriceList) -
 def _compute_request_cost(
     measure: Measure, operation: EngineOperation[Any], calls: float | None, prices: PriceList
 ) -> PatternCost:
-    """Return the cost of a pattern on a queue or an object, which needs no measure."""
+    """Return the cost of a pattern on a store without units, from its operation alone; SQL and cache have no
+    cost.
+    """
     price, reason = compute_call_price(operation, prices), BILLED_BY_INSTANCE.get(operation.store)
     if reason is not None:
         return PatternCost(measure.pattern, calls, 0.0, 0.0, 0.0, None, reason)
@@ -241,6 +245,8 @@ def _compute_table_cost(
     units_by_target: Mapping[Target, Units],
     prices: PriceList,
 ) -> TableCost:
+    """Return the cost of a table; storage is 0 if `description` is None, that is if the table does not exist.
+    """
     units = sum((units for target, units in units_by_target.items() if target.table == table.name), Units())
     items, size = (description.item_count, description.size_bytes) if description else (0, 0)
     local = list(description.local_indexes.values()) if description else []
@@ -275,6 +281,7 @@ def _iter_index_costs(
     units_by_target: Mapping[Target, Units],
     prices: PriceList,
 ) -> Iterable[IndexCost]:
+    """Yield the cost of each declared index that exists in the data source."""
     measures = list(measures)
     for index in system.indexes:
         found = descriptions[index.table.name]
@@ -323,7 +330,7 @@ def _compute_index_cost(
 
 
 def _count_calls(system: System, measures: Iterable[Measure], target: Target, *, is_read: bool) -> float:
-    """Count the calls per month that read a target, or that write it."""
+    """Count the calls per month that read this table or index, or that write it if `is_read` is False."""
     return sum(
         compute_calls_per_month(system, each.pattern) or 0.0
         for each in measures

@@ -66,7 +66,9 @@ _SEVERITY_ORDER: Final = ("error", "warning", "info")
 
 
 async def check_design(system: System, *, progress: Progress = ignore_progress) -> list[Finding]:
-    """Return every finding, the most severe first. The patterns run on a temporary scratch file."""
+    """Measure the patterns on the sample data, in temporary stores, and return every finding, most severe
+    first.
+    """
     return apply_rules(await build_design(system, progress=progress))
 
 
@@ -96,7 +98,7 @@ async def _count_index_keys(stores: Stores, system: System) -> dict[Target, int]
 
 
 async def _read_index_keys(stores: Stores, table: Table) -> list[Item]:
-    """Scan a table and return, for each item, the partition keys of its global indexes."""
+    """Scan a whole table and return, for each item, the partition keys of its global indexes."""
     names = dict.fromkeys(index.partition for index in table.global_indexes)
     if not names:
         return []

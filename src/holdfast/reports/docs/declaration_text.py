@@ -17,7 +17,8 @@ from holdfast.model.patterns import Pattern
 
 
 def format_type(annotation: Any, *, with_none: bool = False) -> str:
-    """Format a type without its validators: `list[str]`, `datetime`. `with_none` includes None."""
+    """Format a type without its validators: `list[str]`, `datetime`. `with_none` keeps the None of a union.
+    """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return format_type(arguments[0], with_none=with_none)
@@ -77,6 +78,7 @@ def format_duration(duration: timedelta) -> str:
 
 
 def _format_slot(slot: Slot) -> str:
+    """Format one variable part of a key template: `id`, `number:08` if padded, or `day(created_at)`."""
     name, function = slot.attribute.name, slot.function
     if function is None:
         return name

@@ -79,6 +79,9 @@ def draw_access(system: System) -> str:
 
 
 def _list_undeclared(operations: Iterable[Operation[Any]]) -> list[ResourcePath]:
+    """Return the SQL tables and cache keys that the operations touch: only patterns name them, not the
+    system.
+    """
     touched = [place for operation in operations for place in list_touched(operation)]
     return [place for place in touched if isinstance(place[0], SqlTable | CacheKeys)]
 
@@ -114,6 +117,7 @@ def _build_entity_rows(declaration: Declaration) -> Iterator[str]:
 
 
 def _get_marks(attribute: Attribute, key_attributes: frozenset[str]) -> tuple[str, str]:
+    """Return the key mark ("PK" or "") and the comment ("optional" or "") of an attribute."""
     return "PK" if attribute.name in key_attributes else "", "optional" if attribute.is_optional else ""
 
 
@@ -124,6 +128,7 @@ def _format_row(type: str, name: str, key: str, comment: str) -> str:
 
 
 def _to_word(text: str) -> str:
+    """Replace what is not a letter, digit or underscore, so that Mermaid reads the text as a name."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     if word.upper() in _KEY_MARKS:
         return f"{word}_"
@@ -137,4 +142,5 @@ def _draw_shape(path: ResourcePath) -> str:
 
 
 def _draw_arrow(left: str, right: str, reverse: bool) -> str:
+    """Return an arrow from left to right, or from right to left if `reverse`."""
     return f"    {right} --> {left}" if reverse else f"    {left} --> {right}"

@@ -84,7 +84,7 @@ def _build_bucket_rows(system: System, bucket: Bucket) -> Iterator[Row]:
         f"by the key service{key}" if bucket.encryption == "kms" else "by the object store",
     )
     yield "legal holds", "yes, with versions" if bucket.legal_holds else "none"
-    former = bucket.definition("").former_version_days
+    former = bucket.definition("").noncurrent_version_days
     if bucket.versions and former is not None:
         yield "former versions", f"kept {_format_duration(former * DAY_S)}"
     yield "name in an environment", _format_names(system, bucket)

@@ -49,6 +49,7 @@ def list_cache_kinds(system: System) -> list[CachedValue[Any] | WindowCounter]:
 
 
 def _find_statements(system: System, schema: Schema) -> Iterator[tuple[Pattern[..., Any], SqlOperation[Any]]]:
+    """Yield each SQL statement on the schema, with its pattern."""
     for example in list_examples(system):
         for part in example.parts:
             if isinstance(part, SqlOperation) and part.schema is schema:
@@ -56,6 +57,7 @@ def _find_statements(system: System, schema: Schema) -> Iterator[tuple[Pattern[.
 
 
 def _build_table_rows(statements: list[tuple[Pattern[..., Any], SqlOperation[Any]]]) -> Iterator[Row]:
+    """Yield a row per SQL table: its name, and each privilege with the ids of the patterns that need it."""
     uses: dict[str, dict[str, list[str]]] = {}
     for pattern, operation in statements:
         for table, privileges in get_table_privileges(operation).items():

@@ -157,7 +157,7 @@ def _format_index_condition(declaration: Declaration, key: KeyDeclaration) -> st
 
 
 def _render_types(system: System) -> Iterator[str]:
-    """Render the enums and documents that attribute types refer to."""
+    """Render the enums and documents that the types of attributes and message fields refer to."""
     annotations = [
         attribute.annotation
         for table in system.tables

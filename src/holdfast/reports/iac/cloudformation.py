@@ -234,6 +234,7 @@ def _get_dimension_value(alarm: Alarm) -> dict[str, Any]:
 
 
 def _build_policies(system: System) -> dict[str, Any]:
+    """Return the managed policies of each component by logical id; a large policy is split into several."""
     names = map_to_distinct_names(
         (component.name for component in system.components), to_pascal_case, "components"
     )
@@ -258,6 +259,9 @@ def _format_scope(system: System) -> str:
 
 
 def _build_arn(resource: GrantableResource, sub_resource: SubResource) -> Any:
+    """Return the reference to the ARN of a resource, or of an index, dead-letter queue or key pattern inside
+    it.
+    """
     match resource:
         case Queue():
             return {

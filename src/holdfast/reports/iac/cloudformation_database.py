@@ -46,7 +46,7 @@ def get_database_name(system: System) -> str:
 
 
 def list_sql_components(system: System) -> list[str]:
-    """Return the components that log in to the database."""
+    """Return the names of the components that log in to the database: those with SQL privileges."""
     return [component.name for component in system.components if collect_privileges(component)]
 
 
@@ -119,6 +119,7 @@ def build_database_outputs(system: System) -> dict[str, Any]:
 
 
 def get_secret_id(secret: LoginSecret) -> str:
+    """Return the logical id of a secret, such as `WorkerSqlSecret`."""
     return f"{to_pascal_case(secret.component, secret.store)}Secret"
 
 
@@ -167,7 +168,7 @@ def _build_database(system: System) -> Resources:
 
 
 def _build_instance(tier: int) -> dict[str, Any]:
-    """Return an instance of the cluster: one writes, the other reads and takes over on failure."""
+    """Return an instance of the cluster. Tier 0 writes; tier 1 reads and takes over on failure."""
     return _build_resource(
         "AWS::RDS::DBInstance",
         Engine=ENGINE,

@@ -47,7 +47,7 @@ def build_queues_and_buckets(system: System) -> Resources:
 
 
 def build_bucket_names(system: System) -> dict[str, Any]:
-    """Return the mapping of bucket names, if buckets have a separate name for each environment."""
+    """Return the mapping of bucket names; empty unless buckets have a separate name for each environment."""
     if not has_bucket_names_by_environment(system):
         return {}
     named = [bucket for bucket in system.buckets if bucket.physical is not None]
@@ -85,12 +85,12 @@ def get_key_id(alias: str) -> str:
 
 
 def get_key_arn(bucket_key: str) -> Any:
-    """Return a reference to the ARN if the system owns the key, and the key's name otherwise."""
+    """Return a reference to the key's ARN if the stack creates the key, otherwise the name as declared."""
     return {"Fn::GetAtt": [get_key_id(bucket_key), "Arn"]} if is_own_key(bucket_key) else bucket_key
 
 
 def substitute(text: str) -> dict[str, str]:
-    """Return a text with the environment substituted."""
+    """Return `Fn::Sub` of a text, with `{environment}` replaced by a reference to the parameter."""
     return {"Fn::Sub": put_in(text, ENVIRONMENT_REFERENCE)}
 
 
@@ -132,7 +132,7 @@ def _build_bucket(system: System, bucket: Bucket) -> dict[str, Any]:
     }
     if definition.holds:
         properties["ObjectLockEnabled"] = True
-    if definition.former_version_days is not None:
+    if definition.noncurrent_version_days is not None:
         properties["VersioningConfiguration"] = {"Status": "Enabled"}
     if rules := _build_lifecycle_rules(definition):
         properties["LifecycleConfiguration"] = {"Rules": rules}
@@ -146,7 +146,7 @@ def _build_bucket_name(system: System, bucket: Bucket) -> dict[str, Any]:
 
 
 def _build_tls_only_policy(bucket: str) -> dict[str, Any]:
-    """Return a bucket policy that refuses requests without TLS."""
+    """Return a bucket policy that denies requests without TLS; `bucket` is the bucket's logical id."""
     refusal = {
         "Sid": "OnlyByTls",
         "Effect": "Deny",
@@ -195,8 +195,8 @@ def _build_lifecycle_rules(definition: BucketDefinition) -> list[dict[str, Any]]
     rules = [
         _build_expiration_rule(number, rule) for number, rule in enumerate(definition.lifecycle, start=1)
     ]
-    if definition.former_version_days is not None:
-        old = {"NoncurrentDays": definition.former_version_days}
+    if definition.noncurrent_version_days is not None:
+        old = {"NoncurrentDays": definition.noncurrent_version_days}
         rules.append({"Id": "old-versions", "Status": "Enabled", "NoncurrentVersionExpiration": old})
     return rules
 
@@ -211,7 +211,7 @@ def _build_expiration_rule(number: int, rule: LifecycleRule) -> dict[str, Any]:
 
 
 def build_retained_resource(type: str, properties: dict[str, Any]) -> dict[str, Any]:
-    """Return a resource that is retained when the stack is deleted."""
+    """Return a resource that is retained when it is replaced or when the stack is deleted."""
     return {
         "Type": type,
         "DeletionPolicy": "Retain",

@@ -63,6 +63,9 @@ def _format_body(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def _group_parts(parts: Iterable[Part]) -> Iterator[Block | list[tuple[str, list[str]]]]:
+    """Yield each block, each run of one-line attributes, and each multi-line attribute; attributes with their
+    lines.
+    """
     run: list[tuple[str, list[str]]] = []
     for part in parts:
         spelled = part if isinstance(part, Block) else (part[0], _format_value(part[1]))
@@ -78,6 +81,9 @@ def _group_parts(parts: Iterable[Part]) -> Iterator[Block | list[tuple[str, list
 
 
 def _format_assignments(run: list[tuple[str, list[str]]]) -> Iterator[str]:
+    """Yield the lines of attributes, with the `=` aligned. Each attribute is a name and the lines of its
+    value.
+    """
     width = max(len(name) for name, _ in run)
     for name, (first, *rest) in run:
         yield f"{name:<{width}} = {first}"
@@ -97,6 +103,9 @@ def _format_value(value: Any) -> list[str]:
 
 
 def _format_list(elements: list[str]) -> list[str]:
+    """Return the lines of a list: one line if it has at most one element and fits, otherwise a line per
+    element.
+    """
     on_one_line = f"[{', '.join(elements)}]"
     if len(on_one_line) <= MAX_LINE_LENGTH and len(elements) <= 1:
         return [on_one_line]

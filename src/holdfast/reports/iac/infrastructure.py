@@ -1,8 +1,9 @@
-"""Shared parts of CloudFormation and Terraform: deployed indexes, alarms, names.
+"""Values that the IaC, IAM and docs renderers share: alarms, deployed indexes, names and their limits.
 
-The alarms cover throttling and service errors, reads above the usual band (possibly a scan), an index that is
-being built, dead letters, and messages that have waited for half of their retention period. Metric names are
-CloudWatch's own.
+It builds values only; the renderers write them as YAML or HCL. The alarms cover throttling and service
+errors, reads above the usual band (possibly a scan), an index that is being built, dead letters, and messages
+that have waited for half of their retention period. Metric names are CloudWatch's own. The names are physical
+names with the environment in them, file names, and identifiers in both languages.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Alarm:
 
 
 def build_alarms(system: System, *, all_indexes: bool = False) -> list[Alarm]:
-    """Return every alarm: first by table, then by queue."""
+    """Return the alarms of each table with its deployed indexes, then the alarms of each queue."""
     found: list[Alarm] = []
     for table in system.tables:
         for place in (None, *get_deployed_indexes(table, all_indexes)):
@@ -142,7 +143,10 @@ def get_environment_characters(system: System) -> str:
 
 
 def build_name_template(bucket: Bucket, placeholder: str) -> str:
-    """Return the bucket's physical name with a placeholder for the environment."""
+    """Return the bucket's physical name with a placeholder for the environment.
+
+    Raise `DeclarationError` if the name is the same in every environment.
+    """
     before, probe, after = bucket.physical_name(PROBE_ENVIRONMENT).partition(PROBE_ENVIRONMENT)
     if not probe:
         raise DeclarationError(
@@ -185,12 +189,15 @@ def list_own_keys(system: System) -> list[str]:
 
 
 def is_own_key(alias: str) -> bool:
-    """Return True if the alias contains the environment."""
+    """Return True if the system creates the key itself: its alias contains the environment."""
     return alias.startswith(ALIAS_PREFIX) and ENVIRONMENT_PLACEHOLDER in alias
 
 
 def map_to_distinct_names(names: Iterable[str], convert: Callable[[str], str], kind: str) -> dict[str, str]:
-    """Map each name to its converted form. Raise `DeclarationError` if two names become equal."""
+    """Map each name to its converted form. Raise `DeclarationError` if two become equal or one becomes empty.
+
+    `kind` is the plural noun of the message, such as "queues".
+    """
     spelled: dict[str, str] = {}
     for name in names:
         twin = next((other for other, taken in spelled.items() if taken == convert(name)), None)
@@ -204,7 +211,7 @@ def map_to_distinct_names(names: Iterable[str], convert: Callable[[str], str], k
 
 
 def to_file_name(name: str) -> str:
-    """Convert to a file name: `crew-planner`."""
+    """Convert to a file name without its extension: each run of other characters becomes one `-`."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")
 
 
@@ -272,7 +279,9 @@ def _build_queue_alarms(queue: Queue[Any]) -> list[Alarm]:
 
 
 def _build_system_error_alarms(system: System, table: Table) -> list[Alarm]:
-    """Return the alarm on service errors of the operations that the patterns use on the table."""
+    """Return an alarm on service errors of the operations that patterns run on the table; none if no pattern
+    does.
+    """
     used = sorted(
         {
             kind
@@ -288,7 +297,8 @@ def _build_system_error_alarms(system: System, table: Table) -> list[Alarm]:
 
 
 def _get_kinds_on_table(table: Table, operation: Operation[Any]) -> set[str]:
-    """Return CloudWatch's name of the operation if it is on this table."""
+    """Return a set with CloudWatch's name of the operation, or an empty set if it does not touch this table.
+    """
     touched = (
         {action.table for action in operation.actions}
         if isinstance(operation, Transact)

@@ -151,6 +151,9 @@ def _build_variables(system: System, environment: str) -> list[Block]:
 
 
 def _build_environment_condition(system: System) -> Expression:
+    """Return the condition of the variable's validation: one of the declared names, or allowed characters and
+    length.
+    """
     if has_bucket_names_by_environment(system):
         return Expression(f"contains([{', '.join(map(quote, system.environments))}], var.environment)")
     letters, room = get_environment_characters(system), compute_max_environment_length(system)
@@ -158,6 +161,7 @@ def _build_environment_condition(system: System) -> Expression:
 
 
 def _describe_environment(system: System) -> str:
+    """Return the error message for an invalid environment name."""
     if has_bucket_names_by_environment(system):
         return f"The environment is one of {', '.join(system.environments)}."
     room = compute_max_environment_length(system)
@@ -197,6 +201,8 @@ def _build_keys(names: tuple[str, ...]) -> list[Part]:
 
 
 def _build_index(type: str, index: IndexDefinition) -> Block:
+    """Return the block of an index. `type` is its block type; a local index has no partition key of its own.
+    """
     keys = _build_keys(index.keys.names)
     body: list[Part] = [("name", index.name), *(keys if type.startswith("global") else keys[1:])]
     body.append(("projection_type", index.projection.kind))
@@ -265,6 +271,9 @@ def _substitute_declared(text: str) -> str:
 
 
 def _build_arn(resource: GrantableResource, sub_resource: SubResource) -> Expression:
+    """Return the reference to the ARN of a resource, or of an index, dead-letter queue or key pattern inside
+    it.
+    """
     match resource:
         case Queue():
             name = get_queue_block_name(resource, dead=isinstance(sub_resource, DeadLetters))
@@ -281,6 +290,7 @@ def _build_arn(resource: GrantableResource, sub_resource: SubResource) -> Expres
 
 
 def _build_arn_inside(arn: str, suffix: str) -> Expression:
+    """Return the ARN with a suffix in which nothing is interpolated."""
     return Expression(f'"${{{arn}}}{quote(suffix)[1:-1]}"' if suffix else arn)
 
 
@@ -350,6 +360,7 @@ def _build_dimensions(alarm: Alarm, operation: str = "") -> dict[str, Any]:
 
 
 def _get_watched_block(alarm: Alarm) -> str:
+    """Return the address of the table's or queue's resource block."""
     if isinstance(alarm.resource, Table):
         return f"aws_dynamodb_table.{to_snake_case(alarm.resource.name)}"
     return f"aws_sqs_queue.{get_queue_block_name(alarm.resource, dead=alarm.is_for_dead_letters)}"

@@ -124,7 +124,7 @@ def build_network_variables(system: System) -> list[Block]:
 
 
 def build_database_outputs(system: System) -> dict[str, str]:
-    """Return the outputs: addresses, and the ARNs of the secrets."""
+    """Return the outputs, as an expression by name: addresses, and the ARNs of the secrets."""
     found: dict[str, str] = {}
     if system.schemas:
         found["database_writer_address"] = "aws_rds_cluster.database.endpoint"
@@ -145,10 +145,12 @@ def needs_passwords(system: System) -> bool:
 
 
 def get_secret_block_name(secret: LoginSecret) -> str:
+    """Return the Terraform name of a secret: `worker_sql`, or `cache`."""
     return to_snake_case(*filter(None, (secret.component, secret.store)))
 
 
 def _build_cluster(system: System) -> list[Block]:
+    """Return the subnet group, the parameter group and the cluster, without its instances."""
     name = interpolate_environment(f"{to_file_name(system.name)}-{ENVIRONMENT_MARK}")
     force_tls = Block("parameter", (), (("name", "rds.force_ssl"), ("value", "1")))
     cluster: tuple[Part, ...] = (
@@ -193,7 +195,7 @@ def _build_cluster(system: System) -> list[Block]:
 
 
 def _build_instance(name: str, tier: int) -> Block:
-    """Return an instance of the cluster: one writes, the other reads and takes over on failure."""
+    """Return an instance of the cluster. Tier 0 writes; tier 1 reads and takes over on failure."""
     body: tuple[Part, ...] = (
         ("cluster_identifier", Expression("aws_rds_cluster.database.id")),
         ("engine", Expression("aws_rds_cluster.database.engine")),
@@ -216,6 +218,7 @@ def _build_component_secret(system: System, component: str) -> list[Block]:
 
 
 def _build_secret(system: System, secret: LoginSecret, description: str, value: Expression) -> list[Block]:
+    """Return a secret and its first version with this value."""
     name = get_secret_block_name(secret)
     named = interpolate_environment(get_secret_name(system.name, secret, ENVIRONMENT_MARK))
     return [
@@ -237,6 +240,9 @@ def _build_password(name: str) -> Block:
 
 
 def _build_variable(name: str, type: str, description: str, default: Any = None, *more: Part) -> Block:
+    """Return a variable; it has no default if `default` is None. `more` are further parts, such as a
+    validation.
+    """
     given: tuple[Part, ...] = () if default is None else (("default", default),)
     return Block(
         "variable", (name,), (("type", Expression(type)), ("description", description), *given, *more)

@@ -61,7 +61,8 @@ def build_own_key_blocks(system: System) -> list[Block]:
 
 
 def build_key_lookups(system: System) -> list[Block]:
-    """Return data sources that look up the ARNs of the other keys that buckets name."""
+    """Return data sources that look up the ARNs of the keys that buckets name but the module does not create.
+    """
     keys = dict.fromkeys(bucket.kms_key for bucket in system.buckets if bucket.kms_key is not None)
     return [
         Block("data", ("aws_kms_key", to_snake_case(key)), (("key_id", key),))
@@ -76,12 +77,14 @@ def get_own_key_name(alias: str) -> str:
 
 
 def get_key_reference(key: str) -> str:
+    """Return the expression for the ARN of a bucket's key, created by the module or looked up."""
     if is_own_key(key):
         return f"aws_kms_key.{get_own_key_name(key)}.arn"
     return f"data.aws_kms_key.{to_snake_case(key)}.arn"
 
 
 def build_store_outputs(system: System) -> dict[str, str]:
+    """Return the outputs of queues and buckets, as an expression by name: names, URLs and ARNs."""
     found = {}
     for queue in system.queues:
         for dead in (False, True) if queue.max_receives is not None else (False,):
@@ -107,7 +110,7 @@ def interpolate_environment(text: str) -> Expression:
 
 
 def interpolate_declared(text: str) -> Expression:
-    """Return a declared text with the environment interpolated."""
+    """Return a quoted text in which `{environment}` is replaced by the variable."""
     return interpolate_environment(put_in(text, ENVIRONMENT_MARK))
 
 
@@ -150,7 +153,7 @@ def _build_bucket(system: System, bucket: Bucket) -> list[Block]:
         ),
         "aws_s3_bucket_server_side_encryption_configuration": (of, _build_encryption(bucket)),
     }
-    if definition.former_version_days is not None:
+    if definition.noncurrent_version_days is not None:
         versions = Block("versioning_configuration", (), (("status", "Enabled"),))
         parts["aws_s3_bucket_versioning"] = (of, versions)
     if rules := _build_lifecycle_rules(definition):
@@ -160,6 +163,8 @@ def _build_bucket(system: System, bucket: Bucket) -> list[Block]:
 
 
 def _build_bucket_name(system: System, bucket: Bucket) -> Any:
+    """Return the bucket's name: a template, or a lookup by environment if each environment has its own name.
+    """
     if bucket.physical is None or not system.environments:
         return interpolate_environment(build_name_template(bucket, ENVIRONMENT_MARK))
     names = (f"{quote(each)} = {quote(bucket.physical_name(each))}" for each in system.environments)
@@ -167,7 +172,7 @@ def _build_bucket_name(system: System, bucket: Bucket) -> Any:
 
 
 def _build_tls_only_policy(name: str) -> list[Block]:
-    """Return a bucket policy that refuses requests without TLS."""
+    """Return a bucket policy that denies requests without TLS; `name` is the bucket's Terraform name."""
     arn = f"aws_s3_bucket.{name}.arn"
     refusal: tuple[Part, ...] = (
         ("sid", "OnlyByTls"),
@@ -205,7 +210,7 @@ def _build_lifecycle_rules(definition: BucketDefinition) -> list[Block]:
     rules = [
         _build_expiration_rule(number, rule) for number, rule in enumerate(definition.lifecycle, start=1)
     ]
-    former = definition.former_version_days
+    former = definition.noncurrent_version_days
     if former is not None:
         old = Block("noncurrent_version_expiration", (), (("noncurrent_days", former),))
         rules.append(_build_rule("old-versions", "", old))

@@ -24,6 +24,7 @@ def write_yaml(value: dict[str, Any]) -> str:
 
 
 def _format_lines(value: Any) -> Iterator[str]:
+    """Yield the lines of a non-empty map or list."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _format_member(f"{_format_scalar(name)}:", inner)
@@ -50,6 +51,7 @@ def _format_element(value: Any) -> Iterator[str]:
 
 
 def _is_nested(value: Any) -> bool:
+    """Return True for a non-empty map or list; an empty one is written on one line."""
     return isinstance(value, dict | list) and bool(value)
 
 

@@ -141,6 +141,7 @@ def build_description_grants(grants: Iterable[Grant]) -> Iterator[Grant]:
 
 
 def _build_table_descriptions(table: Table) -> Iterator[Grant]:
+    """Yield the grants to describe a table, its TTL and its continuous backups, as far as it has them."""
     yield Grant("dynamodb:DescribeTable", table)
     if table.ttl is not None:
         yield Grant("dynamodb:DescribeTimeToLive", table)
@@ -173,6 +174,7 @@ def list_pattern_grants(pattern: Pattern[..., Any]) -> list[Grant]:
 
 
 def _build_grants(operation: Operation[Any]) -> Iterator[Grant]:
+    """Yield the grants that an operation and its parts need; none for an empty batch."""
     match operation:
         case Transact():
             enclosed = ("ForAnyValue:StringEquals", "dynamodb:EnclosingOperation", (operation.kind,))
@@ -202,18 +204,24 @@ def _build_grants(operation: Operation[Any]) -> Iterator[Grant]:
 def _grant_items(
     action: str, operations: Iterable[EntityOperation[Any]], conditions: frozenset[Condition] = frozenset()
 ) -> Grant:
+    """Return the grant for an action on items of one table, limited to constant partition keys if possible.
+    """
     several = list(operations)
     keys = [each.declaration.primary for each in several]
     return Grant(f"dynamodb:{action}", several[0].table, None, conditions | _limit_leading_keys(keys))
 
 
 def _grant_page(operation: PagedRead[Any, Any], conditions: frozenset[Condition]) -> Grant:
+    """Return the grant for a query or scan of a table or index, limited by these conditions and by constant
+    keys.
+    """
     if isinstance(operation, BaseQuery):
         conditions |= _limit_leading_keys([_find_key_declaration(operation.declaration, operation.index)])
     return Grant(f"dynamodb:{operation.kind}", operation.table, operation.index, conditions)
 
 
 def _grant_objects(operation: ObjectOperation[Any]) -> Iterator[Grant]:
+    """Yield the grants of an object operation: the objects, the lookups around it, and the encryption key."""
     shelf, bucket = operation.object_kind, operation.object_kind.bucket
     if operation.kind == "ListObjectsV2":
         yield Grant("s3:ListBucket", bucket, None, _limit_to_prefix(f"{_escape_wildcards(shelf.prefix)}*"))
@@ -242,6 +250,7 @@ def _reads_before_write(operation: ObjectOperation[Any]) -> bool:
 
 
 def _grant_object_lookup(bucket: Bucket, keys: str) -> Iterator[Grant]:
+    """Yield the grants to find out whether an object exists and has a legal hold."""
     yield Grant("s3:GetObject", bucket, KeyPattern(keys))
     # Without it S3 answers AccessDenied for a missing key. The prefix is the key itself.
     yield Grant("s3:ListBucket", bucket, None, _limit_to_prefix(keys))
@@ -286,11 +295,13 @@ def _grant_encryption_key(action: str, bucket: Bucket) -> Iterator[Grant]:
 
 
 def _find_key_declaration(declaration: Declaration, index: Index | None) -> KeyDeclaration:
+    """Return the entity's key in the index, or its primary key."""
     return next((key for key in declaration.indexes if key.index is index), declaration.primary)
 
 
 def _limit_leading_keys(keys: Iterable[KeyDeclaration]) -> frozenset[Condition]:
-    """Limit the partition keys, if all of them begin with a constant."""
+    """Return a condition on the partition keys if all of them begin with a constant; otherwise no condition.
+    """
     partitions = [key.partition for key in keys]
     if not all(partition.constant_prefix for partition in partitions):
         return frozenset()
@@ -299,8 +310,9 @@ def _limit_leading_keys(keys: Iterable[KeyDeclaration]) -> frozenset[Condition]:
 
 
 def _limit_to_count(query: PagedRead[Any, Any]) -> frozenset[Condition]:
-    """Limit a query to COUNT, unless the TTL attribute is a key: then it must read items to skip expired
-    ones.
+    """Return a condition that allows only COUNT; none if the TTL attribute is a key.
+
+    In that case the query must read the items to skip expired ones.
     """
     keys = {query.table.partition, query.table.sort} if query.index is None else _get_index_keys(query.index)
     if query.table.ttl in keys - {None}:
@@ -309,7 +321,11 @@ def _limit_to_count(query: PagedRead[Any, Any]) -> frozenset[Condition]:
 
 
 def _limit_attributes(query: PagedRead[Any, Any]) -> frozenset[Condition]:
-    """Limit the attributes to those selected, the keys, the TTL attribute and those of the filter."""
+    """Return conditions that allow only the selected attributes, the keys, the TTL attribute and the
+    filter's.
+
+    A query that selects nothing gets no condition.
+    """
     if not query.selected:
         return frozenset()
     named = {query.table.partition, query.table.sort, query.table.ttl, *_get_index_keys(query.index)}

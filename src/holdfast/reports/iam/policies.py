@@ -1,4 +1,4 @@
-"""Least-privilege IAM policies of each component.
+"""Build least-privilege IAM policies for each component, from the grants that its patterns need.
 
 Every pattern of a component is called with its example; the operation determines the action, the table, queue
 or bucket, and how narrowly it can be granted (`grants.py`). This module turns grants into statements and
@@ -63,7 +63,9 @@ class Statement:
     conditions: tuple[Condition, ...]
 
     def to_document(self, arn: ArnBuilder, format_value: ValueFormatter = str) -> dict[str, Any]:
-        """Return the statement as JSON. `arn` builds the resources, `format_value` the condition values."""
+        """Return the statement in IAM's JSON form. `arn` builds the resources, `format_value` the condition
+        values.
+        """
         conditions: dict[str, dict[str, list[Any]]] = {}
         for operator, key, values in self.conditions:
             conditions.setdefault(operator, {})[key] = [format_value(value) for value in values]
@@ -83,7 +85,9 @@ def build_policy_files(
     region: str = REGION_PLACEHOLDER,
     account: str = ACCOUNT_PLACEHOLDER,
 ) -> dict[str, str]:
-    """Return one JSON policy per component, by file name; a second one if the first would be too long."""
+    """Return the JSON policies of all components, by file name; a component has several if one would be too
+    long.
+    """
     arn = make_arn_builder(environment, region, account, system.name)
     names = map_to_distinct_names(
         (component.name for component in system.components), to_file_name, "components"
@@ -107,7 +111,7 @@ def build_policy_files(
 def build_policy_document(
     statements: Iterable[Statement], arn: ArnBuilder, format_value: ValueFormatter = str
 ) -> dict[str, Any]:
-    """Return the policy as JSON."""
+    """Return the policy as a dictionary in IAM's JSON form."""
     stated = [statement.to_document(arn, format_value) for statement in statements]
     return {"Version": POLICY_VERSION, "Statement": stated}
 
@@ -146,7 +150,7 @@ def get_secret_name(system: str, secret: LoginSecret, environment: str) -> str:
 def build_key_arn(key: EncryptionKey, prefix: str) -> str:
     """Return the ARN of a KMS key. `prefix` starts the ARNs of the account's keys.
 
-    An alias matches any key: a condition limits it to the alias.
+    For an alias the ARN matches any key of the account: a condition of the statement limits it to the alias.
     """
     is_alias = key.name.rpartition(":")[2].startswith(ALIAS_PREFIX)
     return (
@@ -162,7 +166,11 @@ def add_suffixes(policies: Iterable[Any]) -> list[tuple[str, Any]]:
 
 
 def build_policies(component: Component) -> list[tuple[Statement, ...]]:
-    """Return the component's statements in as few policies as possible; none if it declares no pattern."""
+    """Return the component's statements, split into policies of at most `MAX_POLICY_CHARACTERS` in this
+    order.
+
+    The list is empty if the component declares no pattern.
+    """
     arn = make_arn_builder("", REGION_PLACEHOLDER, ACCOUNT_PLACEHOLDER)
     found: list[tuple[Statement, ...]] = []
     length = MAX_POLICY_CHARACTERS

@@ -95,7 +95,7 @@ def collect_privileges(component: Component) -> dict[str, frozenset[str]]:
 
 
 def _list_schemas(system: System, used_tables: Iterable[dict[str, frozenset[str]]]) -> list[str]:
-    """Return the declared schemas and those that a statement names."""
+    """Return the names of the declared schemas and of those that a statement names."""
     named = {table.partition(".")[0] for tables in used_tables for table in tables}
     return sorted(named | {schema.name for schema in system.schemas})
 
@@ -103,7 +103,7 @@ def _list_schemas(system: System, used_tables: Iterable[dict[str, frozenset[str]
 def _build_component_sql(
     role: str, privileges_by_table: dict[str, frozenset[str]], schemas: Iterable[str]
 ) -> Iterator[str]:
-    """Yield the statements that revoke and grant a component's privileges."""
+    """Yield the SQL that revokes all privileges of a role in the schemas and grants those that it needs."""
     for schema in schemas:
         yield REVOKE_ALL.format(role=role, schema=schema)
     if not privileges_by_table:

@@ -1,4 +1,4 @@
-"""The stores that patterns are measured on: a scratch copy, sample data, or the service itself.
+"""Open the stores that patterns are measured on: a copy of the data, the sample, or the DynamoDB service.
 
 The embedded engine's file is copied and never written to. If it holds no data of the system, the scratch file
 is filled with the system's sample. A service cannot be copied: it is used as it is.
@@ -32,7 +32,7 @@ from holdfast.runtime import Stores, create_buckets, create_queues, create_table
 from holdfast.runtime.engines import Engine
 from holdfast.runtime.factory import open_objects_engine
 from holdfast.runtime.system_provisioner import migrate_schemas
-from holdfast.stores.tables.embedded.storage.copying import copy_tables
+from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
 
 SCRATCH_ENVIRONMENT: Final = "scratch"
 SCRATCH_SETTINGS: Final[Mapping[str, Any]] = {
@@ -72,7 +72,10 @@ class DataSource:
 async def open_data_source(
     system: System, settings: Settings, *, progress: Progress = ignore_progress
 ) -> AsyncIterator[DataSource]:
-    """Open the configured store's data if it has data of this system, and the sample otherwise."""
+    """Open the data to measure on: the DynamoDB service, a copy of the embedded tables, or the sample.
+
+    A service is used even if it is empty; the copy only if it has items of this system.
+    """
     if not settings.has_embedded_tables:
         async with open_stores(system, replace(settings, **SCRATCH_SETTINGS)) as stores:
             await _create_other_resources(stores, system)
@@ -96,7 +99,9 @@ async def open_data_source(
 async def open_sample_data(
     system: System, *, progress: Progress = ignore_progress
 ) -> AsyncIterator[DataSource]:
-    """Open a scratch file with the system's sample, whatever the settings are."""
+    """Open temporary stores filled with the system's sample, or empty ones if it has none. No setting is
+    read.
+    """
     with TemporaryDirectory(prefix="holdfast-") as folder:
         async with _open_scratch_stores(system, Path(folder) / TABLES_FILE_NAME, "") as stores:
             yield await _fill_with_sample(stores, system, progress)

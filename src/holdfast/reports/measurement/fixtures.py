@@ -52,6 +52,7 @@ async def _prepare_queue(stores: Stores, operation: Any) -> Any:
 
 
 async def _recreate_queue(stores: Stores, operation: QueueOperation[Any, Any]) -> None:
+    """Delete the operation's queue and create it again, empty."""
     engine = stores.engines.get("queues")
     *_, own = operation.queue.definitions(stores.environment)
     await engine.run(queues.DeleteQueue(queue=own.name))
@@ -62,7 +63,7 @@ async def _send_messages(stores: Stores, operation: QueueOperation[Any, Any], co
     """Send placeholder messages, each in its own group, so that one receive returns them all."""
     is_fifo = operation.queue.fifo
     messages = tuple(
-        queues.Outgoing(
+        queues.OutgoingMessage(
             body=PLACEHOLDER_BODY,
             group=f"group-{number}" if is_fifo else None,
             deduplication=f"message-{number}" if is_fifo else None,
@@ -77,6 +78,7 @@ async def _send_messages(stores: Stores, operation: QueueOperation[Any, Any], co
 async def _receive_receipts(
     stores: Stores, operation: QueueOperation[Any, Any], count: int
 ) -> tuple[str, ...]:
+    """Receive messages from the operation's queue and return their receipts."""
     name = operation.queue.physical_name(stores.environment)
     received = await stores.engines.get("queues").run(queues.ReceiveMessages(queue=name, count=count))
     return tuple(each.receipt for each in received)

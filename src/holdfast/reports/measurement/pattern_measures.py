@@ -114,8 +114,9 @@ async def measure_patterns(
 ) -> list[Measure]:
     """Run each pattern with its example and return the measures in the same order.
 
-    A failing pattern does not stop the others. Patterns that read an optional index run last: on scratch
-    stores the index is added for them after the writes of the other patterns were measured without it.
+    A failing pattern does not stop the others, but an unreachable store does. Writes to a service run only
+    with `allow_writes`. Patterns that read an optional index run last: on scratch stores the index is added
+    for them after the writes of the other patterns were measured without it.
     """
     examples = [build_example(pattern) for pattern in patterns]
     missing = await _find_missing_indexes(source.stores, examples)
@@ -223,7 +224,10 @@ async def _measure_pattern(source: DataSource, example: Example, written: Mappin
 async def _measure_after_others(
     source: DataSource, example: Example, others: Iterable[Example]
 ) -> Measure | None:
-    """Measure the pattern after one or two other writes that make its condition hold; undo all of them."""
+    """Measure the pattern after one or two other writes that make its condition hold; undo all of them.
+
+    Return None if no such writes are found.
+    """
     if isinstance(example.operation, SqlOperation | SqlTransact):
         return await _measure_after_statements(source, example, others)
     wanted = set(_list_item_keys(example))
@@ -252,7 +256,10 @@ async def _measure_after_others(
 async def _measure_after_statements(
     source: DataSource, example: Example, others: Iterable[Example]
 ) -> Measure | None:
-    """Measure a SQL pattern after one other write, or two to the same tables, in one transaction."""
+    """Measure a SQL pattern after one other write, or two to the same tables, and roll all of it back.
+
+    Return None if it fails after each of them.
+    """
     operation = example.operation
     assert isinstance(operation, SqlOperation | SqlTransact)
     wanted = set(list_sql_tables(operation))
@@ -305,7 +312,7 @@ async def _run_repeatedly(stores: Stores, operation: Operation[Any]) -> Run:
 
 
 async def _run_and_undo(stores: Stores, operation: Operation[Any]) -> Run:
-    """Run the operation once and undo its writes."""
+    """Run the operation once and undo its writes; messages and objects that it needs are prepared first."""
     before = await _build_undo_requests(stores, operation) if operation.writes else []
     async with prepare_operation(stores, operation) as ready:
         run = await _run_once(stores, ready)
@@ -315,7 +322,8 @@ async def _run_and_undo(stores: Stores, operation: Operation[Any]) -> Run:
 
 
 async def _run_once(stores: Stores, operation: Operation[Any]) -> Run:
-    """Run the operation once, to its last page, and return its usage and time."""
+    """Run the operation once, to its last page, and return its usage and time. Writes to SQL are rolled back.
+    """
     if isinstance(operation, SqlOperation | SqlTransact):
         return await run_and_roll_back(stores, operation)
     if isinstance(operation, ConditionCheck):
@@ -361,7 +369,7 @@ def _get_item_key(write: ConditionalWrite[Any, Any]) -> dict[str, Any]:
 
 
 def _sum_by_target(stores: Stores, usages: Iterable[Usage]) -> tuple[tuple[Target, Units], ...]:
-    """Sum the units by table and index, under their declared names."""
+    """Sum the units by table and index, under their declared names; targets without units are left out."""
     tables = stores.system.tables if stores.system else ()
     declared = {stores.physical_name(table): table.name for table in tables}
     total: dict[Target, Units] = {}

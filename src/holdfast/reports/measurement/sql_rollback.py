@@ -30,7 +30,10 @@ async def run_and_roll_back(
     *,
     after: Iterable[SqlOperation[Any] | SqlTransact] = (),
 ) -> Run:
-    """Run the operation once, after the operations in `after`, and roll everything back."""
+    """Run the operation once, after the operations in `after`, and roll everything back.
+
+    Only the operation itself is timed and metered; its rows count as items read and returned.
+    """
     rows, ms = 0, 0.0
     with stores.meter_usage() as meter:
         try:

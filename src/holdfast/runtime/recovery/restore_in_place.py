@@ -18,7 +18,7 @@ from holdfast.core.errors import ConditionFailed, RetryLater
 from holdfast.core.limits import BATCH_READS_MAX
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
-from holdfast.operations.values import Item, same
+from holdfast.operations.values import Item, are_equal
 from holdfast.runtime.stores import BATCH_ATTEMPTS_MAX, PARALLEL_REQUESTS_MAX, Stores, gather_or_cancel
 
 # A condition takes 300 operators, two per attribute. Changes to further attributes are noticed after the
@@ -134,7 +134,7 @@ class _TableReversion:
         for item in items:
             key = self._extract_key(item)
             seen = live.get(_to_hashable(key))
-            if seen is None or not same(item, seen):
+            if seen is None or not are_equal(item, seen):
                 writes.append(_Write("missing" if seen is None else "different", key, seen, item))
         self._report.unchanged += len(items) - len(writes)
         await self._apply_all(writes)
@@ -151,7 +151,7 @@ class _TableReversion:
         keys = tuple(map(self._extract_key, items))
         found: dict[Any, Item] = {}
         for _ in range(BATCH_ATTEMPTS_MAX):
-            request = requests.BatchGetItem((requests.KeysOfTable(table, keys, consistent=True),))
+            request = requests.BatchGetItem((requests.KeysAndAttributes(table, keys, consistent=True),))
             result = await self._stores.tables.run(request)
             found |= {_to_hashable(self._extract_key(item)): item for item in result.items.get(table, ())}
             keys = tuple(key for rest in result.unprocessed for key in rest.keys)
@@ -217,7 +217,7 @@ def _to_hashable(key: Item) -> Any:
 
 
 def _is_same_item(item: Item | None, other: Item | None) -> bool:
-    return item is other if item is None or other is None else same(item, other)
+    return item is other if item is None or other is None else are_equal(item, other)
 
 
 def _build_unchanged_condition(partition: str, write: _Write) -> nodes.Condition:

@@ -1,3 +1,2 @@
-"""The cache: the port, the checks that every engine makes of a request (`checks.py`), and the engines:
-`memory` (this process), `redis`.
+"""The cache store: its port, request checks (`checks.py`), and the engines `memory` (in process) and `redis`.
 """

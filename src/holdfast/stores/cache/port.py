@@ -1,4 +1,4 @@
-"""The port of a cache: it runs operations, whichever engine implements it.
+"""The port of a cache store: the protocol that every cache engine implements, and what each engine promises.
 
 Every engine promises: it returns a value as it was put or not at all; it never returns a value after its
 lifetime, which the caller's clock decides; it checks a condition and acts on it in one atomic step. No engine
@@ -15,10 +15,13 @@ R = TypeVar("R")
 
 
 class Cache(Protocol):
+    """A cache store."""
     async def run(self, operation: Operation[R]) -> R:
         """Run one operation. Every error it raises is a `HoldfastError`; `CacheUnavailable` if the cache does
         not respond.
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the engine's resources; later operations raise `StoreClosed`."""
+        ...

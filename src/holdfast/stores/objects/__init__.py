@@ -1,3 +1,3 @@
-"""Objects: the port, the checks that every engine makes of a request (`checks.py`), and the engines: `local`
-(a folder, memory), `s3`.
+"""The objects store: its port, request checks (`checks.py`), and the engines `local` (folder or memory) and
+`s3`.
 """

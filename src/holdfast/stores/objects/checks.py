@@ -1,7 +1,7 @@
-"""Checks that every engine makes of a request: a request valid on one engine is valid on the others.
+"""Request checks that every objects engine makes before it runs an operation: bucket, key, body, metadata.
 
-The limits are S3's. Keys that S3 takes and other engines would not (with a part that is empty, `.` or `..`)
-are refused here too.
+A request that is valid on one engine is valid on the others. The limits are S3's. Keys that S3 takes and
+other engines would not (with a part that is empty, `.` or `..`) are refused here too.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ METADATA_BYTES_MAX: Final = 2048
 PAGE_MAX: Final = 1000
 # The limit of one request to S3; larger objects are sent in parts.
 BODY_BYTES_MAX: Final = 5 * 1024**3
-DIGEST: Final = "sha256"
-_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+DIGEST_NAME: Final = "sha256"
+_BUCKET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _METADATA_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
 _HEADER_TEXT: Final = re.compile(r"[\x20-\x7e]*")
 
 
 def check(operation: Operation[object]) -> None:
-    """Raise for an operation that no engine can run."""
+    """Raise `InvalidRequest` for an operation that some engine would refuse whatever is stored."""
     if isinstance(operation, CreateBucket):
         check_definition(operation.definition)
         return
@@ -44,7 +44,7 @@ def check(operation: Operation[object]) -> None:
     check_bucket(getattr(operation, "bucket", ""))
     if isinstance(operation, ListObjects):
         if not 1 <= operation.count <= PAGE_MAX:
-            raise InvalidRequest(f"A page has 1 to {PAGE_MAX} objects, not {operation.count}.")
+            raise InvalidRequest(f"Invalid page size {operation.count}: expected 1 to {PAGE_MAX} objects.")
     elif not isinstance(operation, (DescribeBucket, SweepBucket)):
         check_key(getattr(operation, "key", ""))
     if isinstance(operation, PutObject):
@@ -52,57 +52,70 @@ def check(operation: Operation[object]) -> None:
 
 
 def check_definition(definition: BucketDefinition) -> None:
+    """Raise `InvalidRequest` for an invalid bucket name, a lifetime under a day or two rules for one prefix.
+    """
     check_bucket(definition.name)
     if any(rule.days < 1 for rule in definition.lifecycle):
-        raise InvalidRequest(f"A lifecycle of {definition.name} has less than a day: give it 1 or more.")
+        raise InvalidRequest(f"Invalid lifecycle of the bucket {definition.name}: expected 1 day or more.")
     prefixes = [rule.prefix for rule in definition.lifecycle]
     if len(set(prefixes)) < len(prefixes):
-        raise InvalidRequest(f"{definition.name} has two lifecycles for one beginning of a key: keep one.")
+        raise InvalidRequest(
+            f"Invalid lifecycle of the bucket {definition.name}: two rules have the same prefix. Keep one."
+        )
 
 
 def check_bucket(name: str) -> None:
-    if not _BUCKET.fullmatch(name):
+    """Raise `InvalidRequest` unless the name is a valid bucket name."""
+    if not _BUCKET_NAME.fullmatch(name):
         raise InvalidRequest(
-            f"No bucket can be called {name!r}: a name has 3 to 63 lower-case letters, digits and hyphens."
+            f"Invalid bucket name {name!r}: expected 3 to 63 lower-case letters, digits and hyphens."
         )
 
 
 def check_key(key: str) -> None:
+    """Raise `InvalidRequest` unless the key has 1 to 1024 bytes, only printable characters, and no part that
+    is empty, '.' or '..'.
+    """
     try:
         size = len(key.encode())
     except UnicodeEncodeError as error:
-        raise InvalidRequest(f"The key {key!r} is no text.") from error
+        raise InvalidRequest(f"Invalid key {key!r}: it is not valid Unicode text.") from error
     if not 1 <= size <= KEY_BYTES_MAX:
-        raise InvalidRequest(f"A key has 1 to {KEY_BYTES_MAX} bytes, and {key[:40]!r}… has {size}.")
-    if any(step in ("", ".", "..") for step in key.split("/")) or not key.isprintable():
+        raise InvalidRequest(f"Invalid key {key[:40]!r}…: expected 1 to {KEY_BYTES_MAX} bytes, got {size}.")
+    if any(part in ("", ".", "..") for part in key.split("/")) or not key.isprintable():
         raise InvalidRequest(
-            f"{key!r} is no key: it must not begin or end with '/', have an empty step, '.' or '..' in it, "
-            "or characters "
-            "that do not print. Percent-encode what comes from outside."
+            f"Invalid key {key!r}: it must not begin or end with '/', nor contain an empty part, '.' or '..' "
+            "as a part, or unprintable characters. Percent-encode external text."
         )
 
 
 def _check_put(put: PutObject) -> None:
+    """Raise `InvalidRequest` for a body that is too large or for text that HTTP headers cannot carry."""
     if len(put.body) > BODY_BYTES_MAX:
         raise InvalidRequest(
-            f"The object {put.key} has {len(put.body)} bytes: put it in parts under several keys."
+            f"Invalid object {put.key} of {len(put.body)} bytes: expected at most {BODY_BYTES_MAX}. Split it "
+            "over several keys."
         )
     if not put.content_type or not _HEADER_TEXT.fullmatch(put.content_type):
-        raise InvalidRequest(f"{put.content_type!r} is no content type: write one such as application/json.")
+        raise InvalidRequest(
+            f"Invalid content type {put.content_type!r}: expected printable ASCII such as application/json."
+        )
     _check_metadata(put.metadata)
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:
     for name, value in metadata.items():
-        if not _METADATA_NAME.fullmatch(name) or name == DIGEST:
+        if not _METADATA_NAME.fullmatch(name) or name == DIGEST_NAME:
             raise InvalidRequest(
-                f"Metadata cannot be called {name!r}: use lower-case letters, digits and hyphens, and not "
-                f"{DIGEST!r}."
+                f"Invalid metadata name {name!r}: expected lower-case letters, digits and hyphens, and not "
+                f"{DIGEST_NAME!r}."
             )
         if not _HEADER_TEXT.fullmatch(value) or value != value.strip():
             raise InvalidRequest(
-                f"The metadata {name} is {value!r}: it travels as a header, in printable ASCII without "
-                "spaces around it."
+                f"Invalid value {value!r} of the metadata {name}: it is sent as a header. Expected printable "
+                "ASCII without surrounding spaces."
             )
     if sum(len(name) + len(value) for name, value in metadata.items()) > METADATA_BYTES_MAX:
-        raise InvalidRequest(f"Metadata has at most {METADATA_BYTES_MAX} bytes: put the rest into the body.")
+        raise InvalidRequest(
+            f"Invalid metadata: expected at most {METADATA_BYTES_MAX} bytes. Put the rest into the body."
+        )

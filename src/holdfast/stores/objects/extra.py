@@ -1,4 +1,4 @@
-"""A check that the engines' dependencies are installed; the extra `objects` brings them."""
+"""A check that obstore is installed, which both objects engines need; the extra `objects` brings it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from holdfast.core.errors import SettingsError
 
 
 def require_obstore() -> None:
+    """Raise `SettingsError` unless obstore is installed."""
     if importlib.util.find_spec("obstore") is None:
         raise SettingsError(
-            "An objects store needs obstore, which this installation does not have: pip install '.[objects]' "
-            "in the "
-            "clone of Holdfast, or make setup"
+            "An objects store needs obstore, which is not installed. Run pip install '.[objects]' in the "
+            "Holdfast clone, or make setup."
         )

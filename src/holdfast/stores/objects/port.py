@@ -1,4 +1,4 @@
-"""The port of an objects store: it runs operations, whichever engine implements it."""
+"""The port of an objects store: the protocol that every objects engine implements."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ R = TypeVar("R")
 
 
 class Objects(Protocol):
+    """An objects store."""
     async def run(self, operation: Operation[R]) -> R:
         """Run one operation. Every error it raises is a `HoldfastError`."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the engine's resources; later operations raise `StoreClosed`."""
+        ...

@@ -1,1 +1,1 @@
-"""Queues: the port, and the engines behind it (embedded in SQLite; SQS)."""
+"""The queues store: its port, request checks (`checks.py`), and the engines `embedded` (SQLite) and `sqs`."""

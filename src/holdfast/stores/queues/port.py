@@ -1,4 +1,4 @@
-"""The port of a queues store: it runs operations, whichever engine implements it."""
+"""The port of a queues store: the protocol that every queues engine implements."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ R = TypeVar("R")
 
 
 class Queues(Protocol):
+    """A queues store."""
+
     async def run(self, operation: Operation[R]) -> R:
         """Run one operation. Every error it raises is a `HoldfastError`."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the engine's resources; later operations raise `StoreClosed`."""
+        ...

@@ -1,1 +1,1 @@
-"""SQL: rows in PostgreSQL, embedded or a server, behind one port."""
+"""The SQL store: its port, and the PostgreSQL engine (`postgres`), embedded or on a server."""

@@ -1,4 +1,4 @@
-"""A check that the engine's dependencies are installed; the extra `sql` brings them."""
+"""A check that the packages of the SQL store are installed; the extra `sql` brings them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import importlib.util
 from holdfast.core.errors import SettingsError
 
 
-def require(*packages: str) -> None:
+def require_packages(*packages: str) -> None:
+    """Raise `SettingsError` unless these packages are installed."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise SettingsError(
             f"A SQL store needs {' and '.join(missing)}, which this installation does not have: pip install "
-            "'.[sql]' in "
-            "the clone of Holdfast, or make setup"
+            "'.[sql]' in the clone of Holdfast, or make setup"
         )

@@ -1,6 +1,4 @@
-"""The port of a SQL store: it runs statements, alone or several in one transaction, and receives
-notifications.
-"""
+"""The port of a SQL store: statements, transactions, notifications and migrations."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from holdfast.operations.sql import Answer, Statement
+from holdfast.operations.sql import Statement, StatementResult
 from holdfast.operations.sql.descriptions import ResultColumn, SchemaState
 
 
@@ -17,10 +15,12 @@ class SqlTransaction(Protocol):
     error.
     """
 
-    async def run(self, statement: Statement) -> Answer: ...
+    async def run(self, statement: Statement) -> StatementResult:
+        """Run one statement in this transaction."""
+        ...
 
 
-class SqlNotices(Protocol):
+class SqlNotifications(Protocol):
     """The notifications on one channel (LISTEN). A lost connection may lose some: poll in addition."""
 
     async def wait(self, timeout_s: float) -> str | None:
@@ -29,17 +29,25 @@ class SqlNotices(Protocol):
 
 
 class Sql(Protocol):
-    async def run(self, operation: Statement) -> Answer:
+    """A SQL store."""
+
+    async def run(self, operation: Statement) -> StatementResult:
         """Run one statement. Every error it raises is a `HoldfastError`."""
         ...
 
-    async def run_all(self, statements: Sequence[Statement]) -> list[Answer]:
+    async def run_all(self, statements: Sequence[Statement]) -> list[StatementResult]:
         """Run the statements in this order, in one transaction."""
         ...
 
-    def transaction(self) -> AbstractAsyncContextManager[SqlTransaction]: ...
+    def transaction(self) -> AbstractAsyncContextManager[SqlTransaction]:
+        """Return a context that commits its statements when it exits, or rolls back if it exits with an
+        error.
+        """
+        ...
 
-    def notices(self, channel: str) -> AbstractAsyncContextManager[SqlNotices]: ...
+    def listen(self, channel: str) -> AbstractAsyncContextManager[SqlNotifications]:
+        """Listen to a channel for the time of the context."""
+        ...
 
     async def migrate(
         self,
@@ -57,7 +65,7 @@ class Sql(Protocol):
         """
         ...
 
-    async def state(self, schema: str, migrations: str) -> SchemaState:
+    async def get_schema_state(self, schema: str, migrations: str) -> SchemaState:
         """Return how far a schema is migrated. Changes nothing; a role that may only read can call it."""
         ...
 
@@ -65,4 +73,6 @@ class Sql(Protocol):
         """Return the columns that a statement would return. The server prepares it without running it."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close all connections; an embedded server stops when no other process uses it."""
+        ...

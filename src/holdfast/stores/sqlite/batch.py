@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.stores.sqlite.failures import mapped, mapped_for_all
-from holdfast.stores.sqlite.receipts import Receipt
+from holdfast.stores.sqlite.commit_futures import CommitFuture
+from holdfast.stores.sqlite.errors import map_error, map_error_for_submitter
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
@@ -26,69 +26,77 @@ class Batch:
     share.
     """
 
-    __slots__ = ("_callbacks", "_connection", "_last_words", "_path", "receipts", "shared")
+    __slots__ = (
+        "_after_commit_callbacks",
+        "_connection",
+        "_before_commit_callbacks",
+        "_path",
+        "futures",
+        "shared",
+    )
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         self._connection, self._path = connection, path
-        self._callbacks: list[Callable[[], None]] = []
-        self._last_words: list[Callable[[], None]] = []
-        self.receipts: list[Receipt[Any]] = []
+        self._after_commit_callbacks: list[Callable[[], None]] = []
+        self._before_commit_callbacks: list[Callable[[], None]] = []
+        self.futures: list[CommitFuture[Any]] = []
         self.shared: Any = None
 
     def begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        for callback in self._last_words:
+        for callback in self._before_commit_callbacks:
             callback()
         self._connection.execute("COMMIT")
 
-    def run(self, work: Work[T], receipt: Receipt[T], *, savepoint: bool) -> None:
+    def run(self, work: Work[T], future: CommitFuture[T], *, savepoint: bool) -> None:
         """Run one unit of work. Raise only if the whole transaction, with its other units, must be rolled
         back.
         """
-        self.receipts.append(receipt)
+        self.futures.append(future)
         if savepoint:
-            self._run_in_savepoint(work, receipt)
+            self._run_in_savepoint(work, future)
         else:
-            self._run_bare(work, receipt)
+            self._run_without_savepoint(work, future)
 
-    def _run_in_savepoint(self, work: Work[T], receipt: Receipt[T]) -> None:
-        callbacks_before, last_words_before = len(self._callbacks), len(self._last_words)
+    def _run_in_savepoint(self, work: Work[T], future: CommitFuture[T]) -> None:
+        after_count, before_count = len(self._after_commit_callbacks), len(self._before_commit_callbacks)
         self._connection.execute("SAVEPOINT unit")
         try:
-            receipt.keep(work(self._connection), None)
+            future.set_outcome(work(self._connection), None)
         except BaseException as error:
             if not self._connection.in_transaction:
                 raise
             self._connection.execute("ROLLBACK TO unit")
-            del self._callbacks[callbacks_before:]
-            if len(self._last_words) > last_words_before:
-                del self._last_words[last_words_before:]
+            del self._after_commit_callbacks[after_count:]
+            if len(self._before_commit_callbacks) > before_count:
+                del self._before_commit_callbacks[before_count:]
                 self.shared = None
-            receipt.keep(None, mapped(_without_this_frame(error), self._path))
+            future.set_outcome(None, map_error(_strip_first_frame(error), self._path))
         self._connection.execute("RELEASE unit")
 
-    def _run_bare(self, work: Work[T], receipt: Receipt[T]) -> None:
-        """Run a unit that raises only before its first write. Nothing has to be undone, so it needs no
+    def _run_without_savepoint(self, work: Work[T], future: CommitFuture[T]) -> None:
+        """Run a unit that raises only before its first write: it has nothing to undo and needs no
         savepoint.
         """
         changes_before = self._connection.total_changes()
         try:
-            receipt.keep(work(self._connection), None)
+            future.set_outcome(work(self._connection), None)
         except BaseException as error:
             if self._connection.total_changes() != changes_before or not self._connection.in_transaction:
                 raise
-            receipt.keep(None, mapped(_without_this_frame(error), self._path))
+            future.set_outcome(None, map_error(_strip_first_frame(error), self._path))
 
     def before_commit(self, callback: Callable[[], None]) -> None:
         """Call `callback` inside the transaction, after its last unit. If it raises, the transaction is
         rolled back.
         """
-        self._last_words.append(callback)
+        self._before_commit_callbacks.append(callback)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        self._callbacks.append(callback)
+        """Call `callback` once the transaction is committed."""
+        self._after_commit_callbacks.append(callback)
 
     def roll_back(self, error: BaseException) -> None:
         """Roll back and fail every unit, refused ones too: a refusal was based on rows that no longer
@@ -98,21 +106,23 @@ class Batch:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except apsw.Error:
-            log.exception("rolling back %s failed", self._path)
-        for receipt in self.receipts:
-            receipt.keep(None, mapped_for_all(error, self._path))
+            log.exception("Rollback of %s failed.", self._path)
+        for future in self.futures:
+            future.set_outcome(None, map_error_for_submitter(error, self._path))
 
     def run_callbacks(self) -> None:
-        for callback in self._callbacks:
+        for callback in self._after_commit_callbacks:
             try:
                 callback()
             except Exception:
-                # The commit succeeded, and that is what the submitter must see.
-                log.exception("what was to follow a commit of %s failed", self._path)
+                # The commit succeeded, so the submitter must not get this error.
+                log.exception("A callback after a commit of %s failed.", self._path)
 
 
-def _without_this_frame(error: BaseException) -> BaseException:
-    """Return the error without this frame, which would create a cycle between the error and its receipt."""
+def _strip_first_frame(error: BaseException) -> BaseException:
+    """Return the error without its first frame, which would create a cycle between the error and its
+    future.
+    """
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
     return error

@@ -11,7 +11,7 @@ from holdfast.core.errors import SettingsError
 
 MEMORY = ":memory:"
 SQLITE_MIN = (3, 51, 3)
-WAL_BYTES_KEPT = 64 * 1024 * 1024
+MAX_WAL_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +30,20 @@ class Tuning:
     # any case.
     log_quiet_s: float = 1.0
     log_s_max: float = 60.0
-    turn_ms_max: float = 10.0
-    turn_wait_s_max: float = 30.0
+    lock_hold_ms_max: float = 10.0
+    lock_wait_s_max: float = 30.0
     units_max: int = 256
     vfs: str | None = None
 
 
 def require_sqlite(version: str) -> None:
+    """Raise if this SQLite is too old for several writers."""
     if tuple(int(part) for part in version.split(".")) < SQLITE_MIN:
         wanted = ".".join(map(str, SQLITE_MIN))
         raise SettingsError(
-            f"SQLite {version} is too old: before {wanted} a file with several writers can be corrupted when "
-            f"its WAL is reset. Install an apsw that brings SQLite {wanted} or newer."
+            f"SQLite {version} is too old: before {wanted}, resetting the WAL can corrupt a file with "
+            "several "
+            f"writers. Install an apsw that brings SQLite {wanted} or newer."
         )
 
 
@@ -59,14 +61,16 @@ def open_writer(path: str, tuning: Tuning) -> apsw.Connection:
 
 
 def use_wal(connection: apsw.Connection, tuning: Tuning) -> None:
+    """Switch the file to WAL mode, with the tuned durability."""
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", tuning.synchronous)
-    connection.pragma("journal_size_limit", WAL_BYTES_KEPT)
+    connection.pragma("journal_size_limit", MAX_WAL_BYTES)
     # The committer checkpoints between transactions, when no submitter is waiting.
     connection.wal_autocheckpoint(0)
 
 
 def open_reader(path: str, tuning: Tuning) -> apsw.Connection:
+    """Open a connection that can only read."""
     connection = _connect(path, tuning)
     connection.pragma("cache_size", -tuning.reader_cache_kib)
     connection.pragma("query_only", True)
@@ -76,8 +80,10 @@ def open_reader(path: str, tuning: Tuning) -> apsw.Connection:
 
 
 def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:
-    """Set whether closing keeps the log. The last connection to close otherwise checkpoints the log and
-    deletes it, which a connection that only inspects the file must not do.
+    """Set whether closing keeps the log.
+
+    Otherwise the last connection to close checkpoints the log and deletes it, which a connection that only
+    inspects the file must not do.
     """
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep))
 

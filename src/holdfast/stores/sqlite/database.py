@@ -20,6 +20,7 @@ import apsw
 from holdfast.core.errors import SettingsError, StoreBusy, StoreFileError
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
+from holdfast.stores.sqlite.commit_futures import CommitFuture
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
 from holdfast.stores.sqlite.connections import (
     MEMORY,
@@ -29,14 +30,13 @@ from holdfast.stores.sqlite.connections import (
     require_sqlite,
     use_wal,
 )
-from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.inline_committer import InlineCommitter
 from holdfast.stores.sqlite.log_damage import refuse_damaged_log, refuse_lost_database
 from holdfast.stores.sqlite.readers import Reader, Readers, ThreadReaders
-from holdfast.stores.sqlite.receipts import Receipt
 from holdfast.stores.sqlite.schema import Schema, check_identity, migrate
 from holdfast.stores.sqlite.shared_reader import SharedReader
-from holdfast.stores.sqlite.turn import Turn
+from holdfast.stores.sqlite.write_lock import WriteLock
 
 DEFAULTS = Tuning()
 
@@ -47,17 +47,22 @@ class Database:
     """A database, created by `open`. All methods but opening, closing and checking are thread-safe."""
 
     def __init__(
-        self, path: str, writer: apsw.Connection, committer: Committer, readers: Readers, turn: Turn | None
+        self,
+        path: str,
+        writer: apsw.Connection,
+        committer: Committer,
+        readers: Readers,
+        write_lock: WriteLock | None,
     ) -> None:
         self.path, self.committer = path, committer
-        self._writer, self._readers, self._turn = writer, readers, turn
+        self._writer, self._readers, self._write_lock = writer, readers, write_lock
         self._process = os.getpid()
         # Reads take microseconds, so callers use the readers directly.
         self.reader: Callable[[], Reader] = readers.reader
-        self.reading: Callable[[], AbstractContextManager[apsw.Connection]] = readers.reading
+        self.read_connection: Callable[[], AbstractContextManager[apsw.Connection]] = readers.read_connection
         self.snapshot: Callable[[], AbstractContextManager[apsw.Connection]] = readers.snapshot
         forks.register(self)
-        _open.add(self)
+        _open_databases.add(self)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], schema: Schema, tuning: Tuning = DEFAULTS) -> Database:
@@ -69,10 +74,10 @@ class Database:
             return cls._open_in_memory(schema, tuning)
         return cls._open_file(os.path.realpath(path), schema, tuning)
 
-    def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
+    def submit(self, work: Work[T], *, savepoint: bool = True) -> CommitFuture[T]:
         """Queue a unit of work: a function of the writing connection, run in a transaction with other units.
 
-        If it raises, its writes are rolled back and its receipt raises the same error. It reads through the
+        If it raises, its writes are rolled back and its future raises the same error. It reads through the
         connection it is given, and neither begins nor ends a transaction. A unit that raises only before its
         first write needs no `savepoint`; if it raises later all the same, the whole transaction is rolled
         back.
@@ -92,14 +97,14 @@ class Database:
         return self.committer.batch()
 
     def check(self) -> list[str]:
-        """Return the errors that SQLite finds in the file, one line each. Reads the whole file. For `holdfast
-        doctor`.
+        """Return the errors that SQLite finds in the file, one line each, for `holdfast doctor`. Reads the
+        whole file.
         """
         try:
-            with self.reading() as connection:
+            with self.read_connection() as connection:
                 found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
         except StoreFileError as error:
-            # The file is too damaged to be read through.
+            # The file is too damaged to read it all.
             return [error.message]
         return [] if found == ["ok"] else found
 
@@ -109,13 +114,14 @@ class Database:
 
         With `rewrite` the file is rewritten first, so that no deleted data is left: SQLite moves rows between
         pages and leaves copies in the unused part of a page, which `secure_delete` does not reach. Writers
-        wait for the rewrite, in their turn, and the disk needs space for a second copy of the file.
+        wait for the rewrite, which holds the write lock, and the disk needs space for a second copy of the
+        file.
         """
         if self.path == MEMORY:
             return True
-        turn = Turn(self.path, wait_s_max=DEFAULTS.turn_wait_s_max)
+        write_lock = WriteLock(self.path, wait_s_max=DEFAULTS.lock_wait_s_max)
         try:
-            with turn, closing(open_writer(self.path, DEFAULTS)) as connection:
+            with write_lock, closing(open_writer(self.path, DEFAULTS)) as connection:
                 keep_log_on_close(connection, True)
                 if rewrite:
                     connection.pragma("temp_store", "default")
@@ -124,24 +130,24 @@ class Database:
         except (apsw.BusyError, StoreBusy):
             return False
         except apsw.Error as error:
-            raise mapped(error, self.path) from error
+            raise map_error(error, self.path) from error
         finally:
-            turn.close()
+            write_lock.close()
         return True
 
     def close(self) -> None:
         """Finish the accepted work, then refuse everything. A second call, or one in a forked child, does
         nothing.
         """
-        if self not in _open or os.getpid() != self._process:
+        if self not in _open_databases or os.getpid() != self._process:
             return
-        _open.discard(self)
+        _open_databases.discard(self)
         forks.unregister(self)
         self.committer.close()
         self._readers.close()
         self._writer.close()
-        if self._turn is not None:
-            self._turn.close()
+        if self._write_lock is not None:
+            self._write_lock.close()
 
     def __enter__(self) -> Database:
         return self
@@ -165,7 +171,7 @@ class Database:
         try:
             migrate(connection, schema)
         except apsw.Error as error:
-            raise mapped(error, MEMORY) from error
+            raise map_error(error, MEMORY) from error
         lock = threading.RLock()
         committer = InlineCommitter(connection, lock, path=MEMORY)
         return cls(MEMORY, connection, committer, SharedReader(connection, lock, MEMORY), None)
@@ -182,28 +188,28 @@ class Database:
                 keep_log_on_close(writer, True)
                 # Check before creating any file next to it: a foreign file must stay untouched.
                 check_identity(writer, schema, path)
-                turn = Turn(path, wait_s_max=tuning.turn_wait_s_max)
-                undo.callback(turn.close)
-                with turn:
+                write_lock = WriteLock(path, wait_s_max=tuning.lock_wait_s_max)
+                undo.callback(write_lock.close)
+                with write_lock:
                     use_wal(writer, tuning)
                     refuse_damaged_log(writer, path)
                     check_identity(writer, schema, path)
                     migrate(writer, schema)
                 keep_log_on_close(writer, False)
             except apsw.Error as error:
-                raise mapped(error, path) from error
+                raise map_error(error, path) from error
             undo.pop_all()
-        committer = GroupCommitter(writer, turn, path=path, version=schema.version, tuning=tuning)
-        return cls(path, writer, committer, ThreadReaders(path, tuning), turn)
+        committer = GroupCommitter(writer, write_lock, path=path, version=schema.version, tuning=tuning)
+        return cls(path, writer, committer, ThreadReaders(path, tuning), write_lock)
 
 
 # The interpreter must not exit while a committer is in the middle of a transaction.
-_open: set[Database] = set()
+_open_databases: set[Database] = set()
 
 
 @atexit.register
 def _close_all() -> None:
-    for database in list(_open):
+    for database in list(_open_databases):
         database.close()
 
 
@@ -218,13 +224,13 @@ def _check_path(path: Path) -> None:
             f"{path} is a folder. Give the path of a file in it, such as {path / 'tables.db'}."
         )
     if path.exists() and not path.is_file():
-        raise SettingsError(f"{path} is not a file that can hold data. Choose another path.")
+        raise SettingsError(f"{path} is not a regular file. Choose another path.")
     if not path.parent.is_dir():
-        raise SettingsError(f"The folder {path.parent} does not exist. Make it, or choose another path.")
+        raise SettingsError(f"The folder {path.parent} does not exist. Create it, or choose another path.")
     if not os.access(path.parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
         raise SettingsError(f"No permission to write in the folder {path.parent}, which {path.name} needs.")
     if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
         raise SettingsError(f"No permission to read and write {path}. Change it, or choose another path.")
     if path.exists() and path.stat().st_size == 1:
         # SQLite would treat it as an empty database.
-        raise StoreFileError(f"{path} is not a Holdfast file. It was left as it is: choose another path.")
+        raise StoreFileError(f"{path} is not a Holdfast file. It was not changed: choose another path.")

@@ -20,13 +20,14 @@ import apsw
 from holdfast.core.errors import SettingsError
 
 FORKED = (
-    "{path} was opened before this process was forked, and cannot be used here. Open it after the fork, or "
-    "start "
-    "the process in another way ('spawn', 'forkserver')."
+    "{path} was opened before this process was forked, and is unusable here. Open it after the fork, or "
+    "start the process in another way ('spawn', 'forkserver')."
 )
 
 
 class ForkSensitive(Protocol):
+    """An object that holds connections or file locks."""
+
     def connections(self) -> Sequence[apsw.Connection]: ...
 
     def after_fork_in_child(self) -> None: ...
@@ -34,7 +35,7 @@ class ForkSensitive(Protocol):
 
 _registered: weakref.WeakSet[ForkSensitive] = weakref.WeakSet()
 inherited: set[str] = set()
-_kept: list[Sequence[apsw.Connection]] = []
+_connections_before_fork: list[Sequence[apsw.Connection]] = []
 
 
 def register(holder: ForkSensitive) -> None:
@@ -46,23 +47,28 @@ def unregister(holder: ForkSensitive) -> None:
 
 
 def refuse_inherited(path: str) -> None:
+    """Raise if the parent process had this file open at the fork."""
     if path in inherited:
         raise SettingsError(FORKED.format(path=path))
 
 
-def _before() -> None:
+def _before_fork() -> None:
     # A child frees the variables of threads it does not have. Closing the parent's connections then would
     # drop locks and run checkpoints on its behalf, so they are kept for the life of the child.
-    _kept.append([connection for holder in list(_registered) for connection in holder.connections()])
+    _connections_before_fork.append(
+        [connection for holder in list(_registered) for connection in holder.connections()]
+    )
 
 
-def _in_parent() -> None:
-    _kept.pop()
+def _after_fork_in_parent() -> None:
+    _connections_before_fork.pop()
 
 
-def _in_child() -> None:
+def _after_fork_in_child() -> None:
     for holder in list(_registered):
         holder.after_fork_in_child()
 
 
-os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+)

@@ -1,6 +1,6 @@
 """The committer of a database in memory: it commits each unit of work at once, in the submitting thread.
 
-There is no disk to wait for. The guarantees are those of `committer.py`.
+It does not wait for a disk. Its guarantees are those of `committer.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import apsw
 
 from holdfast.core.errors import InternalError, StoreClosed
 from holdfast.stores.sqlite.batch import Batch, Work
-from holdfast.stores.sqlite.committer import NESTED, NOT_IN_A_UNIT
+from holdfast.stores.sqlite.commit_futures import CommitFuture, complete_all
+from holdfast.stores.sqlite.committer import NESTED_UNIT, OUTSIDE_UNIT
 from holdfast.stores.sqlite.forks import FORKED
-from holdfast.stores.sqlite.receipts import Receipt, announce
 
 T = TypeVar("T")
 
 
 class InlineCommitter:
+    """The committer of a database in memory. Readers and submitters share its lock."""
+
     def __init__(self, connection: apsw.Connection, lock: AbstractContextManager[Any], *, path: str) -> None:
         self._connection, self._lock, self._path = connection, lock, path
         self._refusal = ""
@@ -30,20 +32,20 @@ class InlineCommitter:
     def commits(self) -> int:
         return self._commits
 
-    def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
-        receipt: Receipt[T] = Receipt()
+    def submit(self, work: Work[T], *, savepoint: bool = True) -> CommitFuture[T]:
+        future: CommitFuture[T] = CommitFuture()
         with self._lock:
             if self._batch is not None:
-                raise InternalError(NESTED)
+                raise InternalError(NESTED_UNIT)
             if self._refusal:
                 raise StoreClosed(self._refusal)
-            self._commit(work, receipt)
-        return receipt
+            self._commit(work, future)
+        return future
 
     def batch(self) -> Batch:
         with self._lock:
             if self._batch is None:
-                raise InternalError(NOT_IN_A_UNIT)
+                raise InternalError(OUTSIDE_UNIT)
             return self._batch
 
     def close(self) -> None:
@@ -53,18 +55,18 @@ class InlineCommitter:
     def after_fork_in_child(self) -> None:
         self._refusal = FORKED.format(path=self._path)
 
-    def _commit(self, work: Work[T], receipt: Receipt[T]) -> None:
+    def _commit(self, work: Work[T], future: CommitFuture[T]) -> None:
         batch = self._batch = Batch(self._connection, self._path)
         try:
             batch.begin()
-            batch.run(work, receipt, savepoint=True)
+            batch.run(work, future, savepoint=True)
             batch.commit()
             self._commits += 1
         except BaseException as error:
-            batch.receipts[:] = [receipt]
+            batch.futures[:] = [future]
             batch.roll_back(error)
         else:
             batch.run_callbacks()
         finally:
             self._batch = None
-        announce(batch.receipts)
+        complete_all(batch.futures)

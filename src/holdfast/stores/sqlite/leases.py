@@ -2,7 +2,7 @@
 
 A holder renews its lease before it expires. A killed holder does not, and another process takes over after
 the expiry. Because a holder may be slow rather than dead, each lease carries a token that only increases: a
-unit of work calls `require` first and is refused once another process has taken over.
+unit of work calls `require_lease` first and is refused once another process has taken over.
 
 A lease that expires later than one taken now belongs to a holder whose clock was ahead. It counts as free,
 because otherwise its work would wait until the clock caught up.
@@ -40,6 +40,10 @@ _RELEASE = "UPDATE lease SET expires_at = 0 WHERE name = ?1 AND token = ?2"
 
 @dataclass(frozen=True, slots=True)
 class Lease:
+    """A lease held by one process. `token` increases each time the lease is taken; `expires_at` is in seconds
+    since 1970.
+    """
+
     name: str
     owner: str
     expires_at: float
@@ -47,8 +51,10 @@ class Lease:
 
 
 class Leases:
-    """The leases in one file. `now` returns seconds since 1970; every process that uses the file must use the
-    same clock and the same `seconds`.
+    """The leases in one file.
+
+    `now` returns seconds since 1970; every process that uses the file must use the same clock and the same
+    `seconds`.
     """
 
     def __init__(self, database: Database, now: Callable[[], float], *, seconds: float = 30.0) -> None:
@@ -65,8 +71,8 @@ class Leases:
             return None
 
         def take(connection: apsw.Connection) -> Lease | None:
-            # Read the clock in turn with the other takers: one that read it before another took the lease
-            # would find its end too far ahead.
+            # Read the clock inside the transaction: a process that read it before another took the lease
+            # would find the lease's end too far ahead.
             now = self._now()
             expires_at = now + self._seconds
             token = connection.execute(_TAKE, (name, self.owner, now, expires_at)).get
@@ -78,29 +84,29 @@ class Leases:
         """Extend the lease. An expired lease can still be renewed until another process takes it."""
         expires_at = self._now() + self._seconds
 
-        def prolong(connection: apsw.Connection) -> Lease:
+        def extend(connection: apsw.Connection) -> Lease:
             if connection.execute(_RENEW, (lease.name, lease.token, expires_at)).get is None:
-                raise LeaseLost(f"the lease {lease.name!r} was taken over by another process")
+                raise LeaseLost(f"The lease {lease.name!r} was taken over by another process.")
             return Lease(lease.name, lease.owner, expires_at, lease.token)
 
-        return self._database.write(prolong)
+        return self._database.write(extend)
 
     def release(self, lease: Lease) -> None:
         """Free the lease for others at once. Do nothing if another process has already taken it."""
         self._database.write(lambda connection: connection.execute(_RELEASE, (lease.name, lease.token)).get)
 
     def holder(self, name: str) -> Lease | None:
-        """Return the current or the last holder's lease."""
-        with self._database.reading() as connection:
+        """Return the lease of the current or the last holder, or None."""
+        with self._database.read_connection() as connection:
             row = connection.execute(
                 "SELECT name, owner, expires_at, token FROM lease WHERE name = ?", (name,)
             ).fetchone()
         return None if row is None else Lease(*row)
 
 
-def require(connection: apsw.Connection, lease: Lease) -> None:
+def require_lease(connection: apsw.Connection, lease: Lease) -> None:
     """Raise LeaseLost if another process has taken the lease over. A unit of work under a lease calls this
     first.
     """
     if connection.execute("SELECT token FROM lease WHERE name = ?", (lease.name,)).get != lease.token:
-        raise LeaseLost(f"the lease {lease.name!r} was taken over by another process")
+        raise LeaseLost(f"The lease {lease.name!r} was taken over by another process.")

@@ -3,9 +3,9 @@ state.
 
 After a crash SQLite reads the log up to the first frame with a wrong checksum and discards the rest. That is
 right for a transaction that was being written when the power failed: it was never acknowledged. If a frame in
-the middle is damaged, however, acknowledged transactions lie behind it. Every commit is synced before the
-next one is written, so a crash tears at most one transaction. Two transactions behind the end that SQLite
-found, the second written on top of the first, mean damage.
+the middle is damaged, however, acknowledged transactions follow it. Every commit is synced before the next
+one is written, so a crash tears at most one transaction. Two transactions after the end that SQLite found,
+the second written on top of the first, mean damage.
 
 Not detected, because it looks like a crash: a log that was removed or truncated, and damage in its last
 transaction. Damage is also not detected while another process has the file open, because only the first to
@@ -36,7 +36,7 @@ _FRAME = struct.Struct(">II8sII")
 _HEADER_SUMMED_BYTES, _FRAME_SUMMED_BYTES = 24, 8
 _MAGIC_BIG_ENDIAN = 0x377F0683
 _WORD_MAX = 0xFFFFFFFF
-_TORN_MAX = 1
+_MAX_TORN_TRANSACTIONS = 1
 
 
 def refuse_lost_database(path: str) -> None:
@@ -46,20 +46,23 @@ def refuse_lost_database(path: str) -> None:
     The log is checked first: a file that another process is creating has its first page before it has a log.
     """
     log = path + WAL_SUFFIX
-    if _size(log) and not _size(path):
+    if _get_size(log) and not _get_size(path):
         raise StoreFileError(
-            f"{path} is empty or missing, but its write-ahead log {log} is there: the file was moved, cut "
-            "off or "
-            f"deleted. Nothing was changed: put it back, restore a backup, or move {log} away to begin anew."
+            f"{path} is empty or missing, but its write-ahead log {log} exists: the file was moved, "
+            "truncated "
+            f"or deleted. Nothing was changed: restore the file or a backup, or move {log} away to start "
+            "empty."
         )
 
 
 def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
-    """Raise if the log is damaged. Call this after a first read, in WAL mode. Other processes may have the
-    file open, and may even be writing.
+    """Raise if the log is damaged.
+
+    Call this after a first read, in WAL mode. Other processes may have the file open, and may even be
+    writing.
     """
     log = path + WAL_SUFFIX
-    if _size(log) <= _HEADER.size:
+    if _get_size(log) <= _HEADER.size:
         return
     valid, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     page_bytes: int = connection.pragma("page_size")
@@ -67,14 +70,12 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
         # A killed process may have left a transaction that is not on disk yet. Ours would be written on top
         # of it, and a power failure could then tear two.
         os.fsync(file.fileno())
-        if not _Log(file.fileno(), page_bytes).is_damaged_behind(valid):
+        if not _WriteAheadLog(file.fileno(), page_bytes).is_damaged_after(valid):
             return
     raise StoreFileError(
-        f"The write-ahead log {log} is damaged behind frame {valid}, and acknowledged transactions lie "
-        "behind the "
+        f"The write-ahead log {log} is damaged after frame {valid}, and acknowledged transactions follow the "
         "damage. Nothing was changed: restore a backup, or open copies of the file and its log with the "
-        "sqlite3 "
-        "shell to keep what lies before it."
+        "sqlite3 shell to recover the transactions before it."
     )
 
 
@@ -87,49 +88,52 @@ class _Frame(NamedTuple):
     checksum: tuple[int, int]
 
 
-class _Log:
+class _WriteAheadLog:
     """The frames of a write-ahead log, counted from 1 as SQLite counts them."""
 
     def __init__(self, descriptor: int, page_bytes: int) -> None:
         self._descriptor, self._page_bytes = descriptor, page_bytes
-        self._count = (os.fstat(descriptor).st_size - _HEADER.size) // (_FRAME.size + page_bytes)
+        self._frame_count = (os.fstat(descriptor).st_size - _HEADER.size) // (_FRAME.size + page_bytes)
         header = os.pread(descriptor, _HEADER.size, 0)
         magic, _, _, _, self._salts, *checksum = _HEADER.unpack(header)
-        self._words = struct.Struct(">II" if magic == _MAGIC_BIG_ENDIAN else "<II")
-        self._start = (checksum[0], checksum[1])
-        self._is_sound = self._sum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._start
-        if self._count and not self._is_sound:
+        self._word_pair = struct.Struct(">II" if magic == _MAGIC_BIG_ENDIAN else "<II")
+        self._header_checksum = (checksum[0], checksum[1])
+        self._is_header_valid = self._checksum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._header_checksum
+        if self._frame_count and not self._is_header_valid:
             # SQLite then ignores the whole log. The first frame's salts identify the frames that belong
             # together.
-            self._salts = self._frame(1).salts
+            self._salts = self._read_frame(1).salts
 
-    def is_damaged_behind(self, valid: int) -> bool:
+    def is_damaged_after(self, valid: int) -> bool:
         # The frame headers nearly always show that nothing is wrong, and are quick to read.
-        commits = (number for number in range(valid + 1, self._count + 1) if self._is_commit(number))
-        if len(list(islice(commits, _TORN_MAX + 1))) <= _TORN_MAX:
+        """Return whether acknowledged transactions follow frame number `valid`, the last one that SQLite
+        accepted.
+        """
+        commits = (number for number in range(valid + 1, self._frame_count + 1) if self._is_commit(number))
+        if len(list(islice(commits, _MAX_TORN_TRANSACTIONS + 1))) <= _MAX_TORN_TRANSACTIONS:
             return False
         # Frames that SQLite could have read and did not are not damage: the log is about to restart, all of
         # it being in the file, or another process has just written.
-        return not self._goes_on_behind(valid) and self._is_chained_behind(valid)
+        return not self._continues_after(valid) and self._has_chain_after(valid)
 
     def _is_commit(self, number: int) -> bool:
-        frame = self._frame(number)
+        frame = self._read_frame(number)
         return frame.salts == self._salts and frame.database_pages > 0
 
-    def _goes_on_behind(self, valid: int) -> bool:
+    def _continues_after(self, valid: int) -> bool:
         """Return whether a whole transaction that SQLite would accept follows the valid frames."""
-        if not (valid or self._is_sound):
+        if not (valid or self._is_header_valid):
             return False
-        before = self._frame(valid).checksum if valid else self._start
-        for number in range(valid + 1, self._count + 1):
+        before = self._read_frame(valid).checksum if valid else self._header_checksum
+        for number in range(valid + 1, self._frame_count + 1):
             if not self._follows(number, before):
                 return False
             if self._is_commit(number):
                 return True
-            before = self._frame(number).checksum
+            before = self._read_frame(number).checksum
         return False
 
-    def _is_chained_behind(self, valid: int) -> bool:
+    def _has_chain_after(self, valid: int) -> bool:
         """Return whether more transactions than a crash can tear were written one on top of the other.
 
         Several writers that were killed, or whose disk failed, may each have left the end of a transaction
@@ -137,24 +141,24 @@ class _Log:
         checksum builds on the one before it.
         """
         commits, before = 0, None
-        for number in range(valid + 1, self._count + 1):
+        for number in range(valid + 1, self._frame_count + 1):
             if before is None or not self._follows(number, before):
                 commits = 0
             commits += self._is_commit(number)
-            if commits > _TORN_MAX:
+            if commits > _MAX_TORN_TRANSACTIONS:
                 return True
-            before = self._frame(number).checksum
+            before = self._read_frame(number).checksum
         return False
 
     def _follows(self, number: int, before: tuple[int, int]) -> bool:
-        frame = self._frame(number)
+        frame = self._read_frame(number)
         if frame.salts != self._salts:
             return False
         content = os.pread(self._descriptor, _FRAME.size + self._page_bytes, self._offset(number))
         head, page = content[:_FRAME_SUMMED_BYTES], content[_FRAME.size :]
-        return self._sum(page, self._sum(head, before)) == frame.checksum
+        return self._checksum(page, self._checksum(head, before)) == frame.checksum
 
-    def _frame(self, number: int) -> _Frame:
+    def _read_frame(self, number: int) -> _Frame:
         content = os.pread(self._descriptor, _FRAME.size, self._offset(number))
         page_number, database_pages, salts, *checksum = _FRAME.unpack(content)
         return _Frame(page_number, database_pages, salts, (checksum[0], checksum[1]))
@@ -162,15 +166,15 @@ class _Log:
     def _offset(self, number: int) -> int:
         return _HEADER.size + (number - 1) * (_FRAME.size + self._page_bytes)
 
-    def _sum(self, content: bytes, before: tuple[int, int]) -> tuple[int, int]:
+    def _checksum(self, content: bytes, before: tuple[int, int]) -> tuple[int, int]:
         first, second = before
-        for one, other in self._words.iter_unpack(content):
+        for one, other in self._word_pair.iter_unpack(content):
             first = (first + one + second) & _WORD_MAX
             second = (second + other + first) & _WORD_MAX
         return first, second
 
 
-def _size(path: str) -> int:
+def _get_size(path: str) -> int:
     try:
         return os.stat(path).st_size
     except FileNotFoundError:

@@ -1,11 +1,11 @@
 """Reading connections, separate from the committer's.
 
 A file has one connection per reading thread, closed when the thread ends. A database in memory has a single
-connection for everything, behind a lock. Both offer the same three ways to read:
+connection for everything, protected by a lock. Both offer the same three ways to read:
 
-    reader()    one statement whose rows are fetched at once: the cheapest
-    reading()   any statements; the driver's errors are mapped to Holdfast's
-    snapshot()  the same, and all statements see one state of the database
+    reader()           one statement whose rows are fetched at once: the cheapest
+    read_connection()  any statements; the driver's errors are mapped to Holdfast's
+    snapshot()         the same, and all statements see one state of the database
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import apsw
 
 from holdfast.core.errors import StoreClosed
 from holdfast.stores.sqlite.connections import Tuning, open_reader
-from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.forks import FORKED
 
 
@@ -41,13 +41,17 @@ class Rows(Protocol):
 
 
 class Reader(Protocol):
+    """A connection that runs one statement at a time."""
+
     def execute(self, statements: str, bindings: Any = None) -> Rows: ...
 
 
 class Readers(Protocol):
+    """The readers of a database."""
+
     def reader(self) -> Reader: ...
 
-    def reading(self) -> AbstractContextManager[apsw.Connection]: ...
+    def read_connection(self) -> AbstractContextManager[apsw.Connection]: ...
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]: ...
 
@@ -63,23 +67,23 @@ class ThreadReaders:
 
     def __init__(self, path: str, tuning: Tuning) -> None:
         self._path, self._tuning = path, tuning
-        self._mine = threading.local()
+        self._thread_local = threading.local()
         self._lock = threading.Lock()
-        self._open: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
+        self._open_connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
         self._refusal = ""
 
     def reader(self) -> apsw.Connection:
         try:
-            return self._mine.connection  # type: ignore[no-any-return]
+            return self._thread_local.connection  # type: ignore[no-any-return]
         except AttributeError:
             return self._connect()
 
-    def reading(self) -> AbstractContextManager[apsw.Connection]:
+    def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         try:
-            return self._mine.reading  # type: ignore[no-any-return]
+            return self._thread_local.read_context  # type: ignore[no-any-return]
         except AttributeError:
             self._connect()
-            return self._mine.reading  # type: ignore[no-any-return]
+            return self._thread_local.read_context  # type: ignore[no-any-return]
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
         """Return a snapshot. Its state is that of the first statement."""
@@ -88,8 +92,8 @@ class ThreadReaders:
     def close(self) -> None:
         with self._lock:
             self._refusal = f"{self._path} was closed."
-            self._mine = threading.local()
-            connections = list(self._open)
+            self._thread_local = threading.local()
+            connections = list(self._open_connections)
         for connection in connections:
             try:
                 connection.close()
@@ -99,10 +103,10 @@ class ThreadReaders:
 
     def connections(self) -> list[apsw.Connection]:
         with self._lock:
-            return list(self._open)
+            return list(self._open_connections)
 
     def after_fork_in_child(self) -> None:
-        self._lock, self._mine = threading.Lock(), threading.local()
+        self._lock, self._thread_local = threading.Lock(), threading.local()
         self._refusal = FORKED.format(path=self._path)
 
     def _connect(self) -> apsw.Connection:
@@ -112,14 +116,14 @@ class ThreadReaders:
             try:
                 connection = open_reader(self._path, self._tuning)
             except apsw.Error as error:
-                raise mapped(error, self._path) from error
-            self._open.add(connection)
-            self._mine.connection = connection
-            self._mine.reading = Reading(connection, self._path)
+                raise map_error(error, self._path) from error
+            self._open_connections.add(connection)
+            self._thread_local.connection = connection
+            self._thread_local.read_context = ReadContext(connection, self._path)
         return connection
 
 
-class Reading:
+class ReadContext:
     """A context for any statements. A thread reuses one object, so that entering it costs almost nothing."""
 
     __slots__ = ("_connection", "_path")
@@ -134,21 +138,21 @@ class Reading:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, apsw.Error):
-            raise mapped(error, self._path) from error
+            raise map_error(error, self._path) from error
 
 
-class Snapshot(Reading):
+class Snapshot(ReadContext):
     """A read transaction. Inside an open transaction it shows that transaction's view."""
 
-    __slots__ = ("_began",)
+    __slots__ = ("_has_begun",)
 
     def __enter__(self) -> apsw.Connection:
         try:
-            self._began = not self._connection.in_transaction
-            if self._began:
+            self._has_begun = not self._connection.in_transaction
+            if self._has_begun:
                 self._connection.execute("BEGIN")
         except apsw.Error as error:
-            raise mapped(error, self._path) from error
+            raise map_error(error, self._path) from error
         return self._connection
 
     def __exit__(
@@ -156,10 +160,10 @@ class Snapshot(Reading):
     ) -> None:
         try:
             # SQLite ends the transaction itself after some errors.
-            if self._began and self._connection.in_transaction:
+            if self._has_begun and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except apsw.Error as failure:
-            # Most likely the connection was closed meanwhile. An earlier error says more.
+            # Most likely the connection was closed meanwhile. An earlier error is more useful.
             if error is None:
-                raise mapped(failure, self._path) from failure
+                raise map_error(failure, self._path) from failure
         super().__exit__(kind, error, trace)

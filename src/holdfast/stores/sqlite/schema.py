@@ -14,7 +14,7 @@ import apsw
 from holdfast.core.errors import InternalError, StoreFileError
 
 # The file's application id, version and number of tables. One statement, so that they are consistent.
-_IDENTITY = """
+_READ_IDENTITY = """
     SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
     FROM pragma_application_id, pragma_user_version
 """
@@ -38,8 +38,11 @@ class Schema:
     migrations: tuple[Migration, ...]
 
     def __post_init__(self) -> None:
-        if [step.version for step in self.migrations] != list(range(1, self.version + 1)) or not self.version:
-            raise InternalError("migrations must be numbered 1, 2, 3 … without a gap")
+        versions = [migration.version for migration in self.migrations]
+        if versions != list(range(1, self.version + 1)) or not self.version:
+            raise InternalError(
+                f"Invalid migrations {versions}: expected the versions 1, 2, 3 … without a gap."
+            )
 
     @property
     def version(self) -> int:
@@ -48,18 +51,18 @@ class Schema:
 
 def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> None:
     """Raise if the file is foreign or too new. Only reads, so that a foreign file stays unchanged."""
-    application, version, tables = _identity(connection)
+    application, version, tables = _read_identity(connection)
     # A blank file is new, or its process died before its first transaction.
     blank = (application, version, tables) == (0, 0, 0)
     if application != schema.application and not blank:
         raise StoreFileError(
             f"{path} is not a Holdfast file of this kind (its application id is {application}, not "
-            f"{schema.application}). It was left as it is: choose another path."
+            f"{schema.application}). It was not changed: choose another path."
         )
     if version > schema.version:
         raise StoreFileError(
-            f"{path} was written by a newer Holdfast (schema {version}, this one knows {schema.version}). "
-            "Upgrade Holdfast, or choose another path."
+            f"{path} was written by a newer Holdfast (schema {version}; this one supports up to "
+            f"{schema.version}). Upgrade Holdfast, or choose another path."
         )
 
 
@@ -67,13 +70,13 @@ def migrate(connection: apsw.Connection, schema: Schema) -> None:
     """Run the missing migrations, one transaction each. A failed one leaves the file at the version before
     it.
     """
-    _, version, _ = _identity(connection)
-    for step in schema.migrations[version:]:
+    _, version, _ = _read_identity(connection)
+    for migration in schema.migrations[version:]:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            _apply(connection, step)
+            _apply(connection, migration)
             connection.pragma("application_id", schema.application)
-            connection.pragma("user_version", step.version)
+            connection.pragma("user_version", migration.version)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -86,19 +89,18 @@ def check_version(connection: apsw.Connection, version: int, path: str) -> None:
     found = connection.execute("PRAGMA user_version").get
     if found != version:
         raise StoreFileError(
-            f"{path} was changed to schema {found} by another Holdfast while this one ({version}) had it "
-            "open. "
-            "Restart this process with the newer version."
+            f"Another Holdfast migrated {path} to schema {found} while this one (schema {version}) had it "
+            "open. Restart this process with the newer version."
         )
 
 
-def _identity(connection: apsw.Connection) -> tuple[int, int, int]:
-    row: tuple[int, int, int] = connection.execute(_IDENTITY).get
+def _read_identity(connection: apsw.Connection) -> tuple[int, int, int]:
+    row: tuple[int, int, int] = connection.execute(_READ_IDENTITY).get
     return row
 
 
-def _apply(connection: apsw.Connection, step: Migration) -> None:
-    if isinstance(step.apply, str):
-        connection.execute(step.apply)
+def _apply(connection: apsw.Connection, migration: Migration) -> None:
+    if isinstance(migration.apply, str):
+        connection.execute(migration.apply)
     else:
-        step.apply(connection)
+        migration.apply(connection)

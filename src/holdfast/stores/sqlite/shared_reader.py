@@ -14,10 +14,12 @@ import apsw
 
 from holdfast.core.errors import StoreClosed
 from holdfast.stores.sqlite.forks import FORKED
-from holdfast.stores.sqlite.readers import Reader, Reading, Snapshot
+from holdfast.stores.sqlite.readers import ReadContext, Reader, Snapshot
 
 
 class SharedReader:
+    """The only reader of a database in memory."""
+
     def __init__(self, connection: apsw.Connection, lock: AbstractContextManager[Any], path: str) -> None:
         self._connection, self._lock, self._path = connection, lock, path
         self._refusal = ""
@@ -26,13 +28,13 @@ class SharedReader:
         self._require_open()
         return self
 
-    def reading(self) -> AbstractContextManager[apsw.Connection]:
+    def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         self._require_open()
-        return _Locked(Reading(self._connection, self._path), self._lock)
+        return _LockedContext(ReadContext(self._connection, self._path), self._lock)
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
         self._require_open()
-        return _Locked(Snapshot(self._connection, self._path), self._lock)
+        return _LockedContext(Snapshot(self._connection, self._path), self._lock)
 
     def execute(self, statements: str, bindings: Any = None) -> FetchedRows:
         with self._lock:
@@ -56,32 +58,32 @@ class FetchedRows:
     """Rows that were read while the lock was held, with the driver's methods to fetch them."""
 
     def __init__(self, rows: list[Any]) -> None:
-        self._rest = iter(rows)
+        self._remaining = iter(rows)
 
     @property
     def get(self) -> Any:
         """Return None, one row or a list of rows, as the driver does; a row of one column is its value."""
-        rows = [row[0] if len(row) == 1 else row for row in self._rest]
+        rows = [row[0] if len(row) == 1 else row for row in self._remaining]
         return None if not rows else rows[0] if len(rows) == 1 else rows
 
     def fetchone(self) -> Any:
-        return next(self._rest, None)
+        return next(self._remaining, None)
 
     def fetchall(self) -> list[Any]:
-        return list(self._rest)
+        return list(self._remaining)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._rest
+        return self._remaining
 
 
-class _Locked:
-    def __init__(self, reading: Reading, lock: AbstractContextManager[Any]) -> None:
-        self._reading, self._lock = reading, lock
+class _LockedContext:
+    def __init__(self, context: ReadContext, lock: AbstractContextManager[Any]) -> None:
+        self._context, self._lock = context, lock
 
     def __enter__(self) -> apsw.Connection:
         self._lock.__enter__()
         try:
-            return self._reading.__enter__()
+            return self._context.__enter__()
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
@@ -90,6 +92,6 @@ class _Locked:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._reading.__exit__(kind, error, trace)
+            self._context.__exit__(kind, error, trace)
         finally:
             self._lock.__exit__(None, None, None)

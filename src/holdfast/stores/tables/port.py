@@ -1,4 +1,4 @@
-"""The port of a tables store: it runs operations on any engine."""
+"""The port of the tables stores: every engine runs the same operations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ R = TypeVar("R")
 
 
 class Tables(Protocol):
+    """A tables store."""
+
     async def run(self, operation: Operation[R]) -> R:
         """Run one operation. Every error it raises is a `HoldfastError`."""
         ...

@@ -8,12 +8,12 @@ from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import BATCH_WRITES_MAX
 from holdfast.operations.tables import BatchWrite, BatchWriteItem, BatchWriteItemResult, Delete, Put
 from holdfast.wire import capacity
-from holdfast.wire.shapes import Answer, Request, item, list_of, map_of, name_of_table, structure
-from holdfast.wire.values import SEVERAL_VALUES, settled, tagged_item
-from holdfast.wire.writes import RETURN_ITEM_COLLECTION_METRICS, check_item_size, settled_item
+from holdfast.wire.shapes import Request, Response, item, list_of, map_of, parse_table_name, structure
+from holdfast.wire.values import SEVERAL_VALUES, encode_item, to_plain_item
+from holdfast.wire.writes import RETURN_ITEM_COLLECTION_METRICS, check_item_size, to_plain_put_item
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "BatchWriteItemInput",
@@ -28,8 +28,8 @@ SHAPE: Final = structure(
             )
         ),
         required=True,
-        by_table=True,
-        lists=(1, BATCH_WRITES_MAX),
+        is_keyed_by_table=True,
+        list_lengths=(1, BATCH_WRITES_MAX),
     ),
 )
 
@@ -38,17 +38,19 @@ def decode(request: Request) -> BatchWriteItem:
     _check_counts(request["RequestItems"])
     writes: list[BatchWrite] = []
     for name_or_arn, requests in request["RequestItems"].items():
-        table = name_of_table(name_or_arn)
+        table = parse_table_name(name_or_arn)
         _check_one_kind_each(requests)
-        writes += [_write(table, each) for each in requests]
+        writes += [_parse_write(table, each) for each in requests]
     return BatchWriteItem(writes=tuple(writes), capacity=request.get("ReturnConsumedCapacity", "NONE"))
 
 
-def encode(operation: BatchWriteItem, result: BatchWriteItemResult, place: Place) -> Answer:
-    unprocessed: dict[str, list[Answer]] = {}
+def encode(operation: BatchWriteItem, result: BatchWriteItemResult, location: AwsLocation) -> Response:
+    unprocessed: dict[str, list[Response]] = {}
     for left in result.unprocessed:
-        unprocessed.setdefault(left.table, []).append(_left(left))
-    return capacity.tell_all({"UnprocessedItems": unprocessed}, result.capacity, operation.capacity)
+        unprocessed.setdefault(left.table, []).append(_encode_unprocessed(left))
+    return capacity.add_consumed_capacities(
+        {"UnprocessedItems": unprocessed}, result.capacity, operation.capacity
+    )
 
 
 def _check_counts(by_table: dict[str, list[Request]]) -> None:
@@ -66,15 +68,15 @@ def _check_one_kind_each(requests: list[Request]) -> None:
         raise InvalidRequest(SEVERAL_VALUES)
 
 
-def _write(table: str, request: Request) -> BatchWrite:
+def _parse_write(table: str, request: Request) -> BatchWrite:
     if "DeleteRequest" in request:
-        return Delete(table=table, key=settled(request["DeleteRequest"]["Key"]))
-    whole = settled_item(request["PutRequest"]["Item"])
+        return Delete(table=table, key=to_plain_item(request["DeleteRequest"]["Key"]))
+    whole = to_plain_put_item(request["PutRequest"]["Item"])
     check_item_size(whole)
     return Put(table=table, item=whole)
 
 
-def _left(left: BatchWrite) -> Answer:
-    if isinstance(left, Put):
-        return {"PutRequest": {"Item": tagged_item(left.item)}}
-    return {"DeleteRequest": {"Key": tagged_item(left.key)}}
+def _encode_unprocessed(write: BatchWrite) -> Response:
+    if isinstance(write, Put):
+        return {"PutRequest": {"Item": encode_item(write.item)}}
+    return {"DeleteRequest": {"Key": encode_item(write.key)}}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from holdfast.operations.tables import BackupSummary, CreateBackup
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import backup_details
-from holdfast.wire.shapes import NAME_PATTERN, Answer, Request, string, structure, table_name
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_backup_details
+from holdfast.wire.shapes import NAME_PATTERN, Request, Response, string, structure, table_name
 
 SHAPE = structure(
     "CreateBackupInput",
     TableName=table_name(),
-    BackupName=string(required=True, pattern=NAME_PATTERN, shortest=3, longest=255),
+    BackupName=string(required=True, pattern=NAME_PATTERN, min_length=3, max_length=255),
 )
 
 
@@ -18,5 +18,5 @@ def decode(request: Request) -> CreateBackup:
     return CreateBackup(table=request["TableName"], name=request["BackupName"])
 
 
-def encode(operation: CreateBackup, result: BackupSummary, place: Place) -> Answer:
-    return {"BackupDetails": backup_details(result, place)}
+def encode(operation: CreateBackup, result: BackupSummary, location: AwsLocation) -> Response:
+    return {"BackupDetails": encode_backup_details(result, location)}

@@ -12,39 +12,39 @@ from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX, PROJECTED_ATTRIBUTES_MAX
 from holdfast.operations.tables import CreateTable, TableDefinition, TableDescription, Throughput
 from holdfast.wire import definitions
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import table_description
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_table_description
 from holdfast.wire.shapes import (
-    Answer,
     Request,
+    Response,
     boolean,
-    demanded_table_name,
     list_of,
     string,
     structure,
+    table_name_checked_first,
 )
 from holdfast.wire.values import INVALID
 
 SHAPE = structure(
     "CreateTableInput",
-    AttributeDefinitions=definitions.attribute_definitions(required=True),
-    TableName=demanded_table_name(as_constraint=True),
-    BillingMode=definitions.billing_mode(),
-    ProvisionedThroughput=definitions.provisioned_throughput(),
-    KeySchema=definitions.key_schema(),
-    GlobalSecondaryIndexes=definitions.global_secondary_indexes(),
-    LocalSecondaryIndexes=definitions.local_secondary_indexes(),
-    StreamSpecification=definitions.stream_specification(),
-    SSESpecification=definitions.sse_specification(),
+    AttributeDefinitions=definitions.attribute_definitions_shape(required=True),
+    TableName=table_name_checked_first(as_constraint=True),
+    BillingMode=definitions.billing_mode_shape(),
+    ProvisionedThroughput=definitions.provisioned_throughput_shape(),
+    KeySchema=definitions.key_schema_shape(),
+    GlobalSecondaryIndexes=definitions.global_secondary_indexes_shape(),
+    LocalSecondaryIndexes=definitions.local_secondary_indexes_shape(),
+    StreamSpecification=definitions.stream_specification_shape(),
+    SSESpecification=definitions.sse_specification_shape(),
     TableClass=string(),
     DeletionProtectionEnabled=boolean(),
     Tags=list_of(structure("Tag", Key=string(required=True), Value=string(required=True))),
-    ResourcePolicy=definitions.unsupported(),
-    WarmThroughput=definitions.unsupported(),
-    OnDemandThroughput=definitions.unsupported(),
-    GlobalTableSourceArn=definitions.unsupported(),
-    GlobalTableSettingsReplicationMode=definitions.unsupported(),
-    VectorIndexes=definitions.unsupported(),
+    ResourcePolicy=definitions.unsupported_shape(),
+    WarmThroughput=definitions.unsupported_shape(),
+    OnDemandThroughput=definitions.unsupported_shape(),
+    GlobalTableSourceArn=definitions.unsupported_shape(),
+    GlobalTableSettingsReplicationMode=definitions.unsupported_shape(),
+    VectorIndexes=definitions.unsupported_shape(),
 )
 UNSUPPORTED: Final = (
     "ResourcePolicy",
@@ -60,30 +60,30 @@ def decode(request: Request) -> CreateTable:
     for check in (
         _check_billing,
         _check_table_keys,
-        _check_keys_of_local_indexes,
-        _check_keys_of_global_indexes,
+        _check_local_index_keys,
+        _check_global_index_keys,
         _check_attributes_used,
         _check_projections,
-        _check_throughput_of_indexes,
+        _check_index_throughput,
         _check_index_names_differ,
-        _check_numbers_of_indexes,
+        _check_index_counts,
         _check_stream,
         _check_table_class,
         _check_supported,
     ):
         check(request)
-    return CreateTable(definition=_definition(request))
+    return CreateTable(definition=_parse_definition(request))
 
 
-def encode(operation: CreateTable, result: TableDescription, place: Place) -> Answer:
-    return {"TableDescription": table_description(result, place)}
+def encode(operation: CreateTable, result: TableDescription, location: AwsLocation) -> Response:
+    return {"TableDescription": encode_table_description(result, location)}
 
 
 def _check_billing(request: Request) -> None:
     given = request.get("ProvisionedThroughput")
     if request.get("BillingMode") == definitions.PAY_PER_REQUEST:
         if given is not None:
-            raise InvalidRequest(definitions.UNITS_WITHOUT_NEED)
+            raise InvalidRequest(definitions.UNITS_WITH_ON_DEMAND)
         return
     if given is None:
         raise InvalidRequest(
@@ -111,7 +111,7 @@ def _has_indexes(request: Request) -> bool:
     return "LocalSecondaryIndexes" in request or "GlobalSecondaryIndexes" in request
 
 
-def _check_keys_of_local_indexes(request: Request) -> None:
+def _check_local_index_keys(request: Request) -> None:
     indexes = request.get("LocalSecondaryIndexes")
     if indexes is None:
         return
@@ -123,11 +123,11 @@ def _check_keys_of_local_indexes(request: Request) -> None:
             "LocalSecondaryIndex"
         )
     for index in indexes:
-        _check_keys_of_index(index, request)
-        _check_keys_of_local_index(index, request["KeySchema"][0]["AttributeName"])
+        _check_index_keys(index, request)
+        _check_one_local_index_keys(index, request["KeySchema"][0]["AttributeName"])
 
 
-def _check_keys_of_local_index(index: Request, table_hash: str) -> None:
+def _check_one_local_index_keys(index: Request, table_hash: str) -> None:
     name, schema = index["IndexName"], index["KeySchema"]
     if len(schema) != 2:
         raise InvalidRequest(f"{INVALID}Index KeySchema does not have a range key for index: {name}")
@@ -139,23 +139,23 @@ def _check_keys_of_local_index(index: Request, table_hash: str) -> None:
         )
 
 
-def _check_keys_of_global_indexes(request: Request) -> None:
+def _check_global_index_keys(request: Request) -> None:
     indexes = request.get("GlobalSecondaryIndexes")
     if indexes is None:
         return
     if not indexes:
         raise InvalidRequest(f"{INVALID}List of GlobalSecondaryIndexes is empty")
     for index in indexes:
-        _check_keys_of_index(index, request)
+        _check_index_keys(index, request)
 
 
-def _check_keys_of_index(index: Request, request: Request) -> None:
+def _check_index_keys(index: Request, request: Request) -> None:
     definitions.check_keys_defined(index["KeySchema"], request["AttributeDefinitions"])
     definitions.check_key_order(index["KeySchema"])
 
 
 def _check_attributes_used(request: Request) -> None:
-    schemas = [request["KeySchema"], *(index["KeySchema"] for index in _indexes(request))]
+    schemas = [request["KeySchema"], *(index["KeySchema"] for index in _get_indexes(request))]
     used = list(dict.fromkeys(element["AttributeName"] for schema in schemas for element in schema))
     defined = [each["AttributeName"] for each in request["AttributeDefinitions"]]
     if len(used) < len(defined):
@@ -165,16 +165,16 @@ def _check_attributes_used(request: Request) -> None:
         )
 
 
-def _indexes(request: Request) -> list[Request]:
+def _get_indexes(request: Request) -> list[Request]:
     return [*request.get("LocalSecondaryIndexes", ()), *request.get("GlobalSecondaryIndexes", ())]
 
 
 def _check_projections(request: Request) -> None:
-    for index in _indexes(request):
+    for index in _get_indexes(request):
         definitions.check_projection(index["Projection"])
 
 
-def _check_throughput_of_indexes(request: Request) -> None:
+def _check_index_throughput(request: Request) -> None:
     on_demand = request.get("BillingMode") == definitions.PAY_PER_REQUEST
     for index in request.get("GlobalSecondaryIndexes", ()):
         given, name = index.get("ProvisionedThroughput"), index["IndexName"]
@@ -188,12 +188,12 @@ def _check_throughput_of_indexes(request: Request) -> None:
 
 
 def _check_index_names_differ(request: Request) -> None:
-    twice = definitions.first_repeated(index["IndexName"] for index in _indexes(request))
-    if twice is not None:
-        raise InvalidRequest(f"{INVALID}Duplicate index name: {twice}")
+    duplicate = definitions.find_duplicate(index["IndexName"] for index in _get_indexes(request))
+    if duplicate is not None:
+        raise InvalidRequest(f"{INVALID}Duplicate index name: {duplicate}")
 
 
-def _check_numbers_of_indexes(request: Request) -> None:
+def _check_index_counts(request: Request) -> None:
     if len(request.get("LocalSecondaryIndexes", ())) > LOCAL_INDEXES_MAX:
         raise InvalidRequest(
             f"{INVALID}Number of LocalSecondaryIndexes exceeds per-table limit of {LOCAL_INDEXES_MAX}"
@@ -202,7 +202,7 @@ def _check_numbers_of_indexes(request: Request) -> None:
         raise InvalidRequest(
             f"{INVALID}GlobalSecondaryIndex count exceeds the per-table limit of {GLOBAL_INDEXES_MAX}"
         )
-    projected = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in _indexes(request))
+    projected = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in _get_indexes(request))
     if projected > PROJECTED_ATTRIBUTES_MAX:
         raise InvalidRequest(
             f"{INVALID}Number of NonKeyAttributes of all indexes exceeds per-table limit of "
@@ -235,15 +235,15 @@ def _check_supported(request: Request) -> None:
         definitions.refuse_unsupported_in_index(index)
 
 
-def _definition(request: Request) -> TableDefinition:
+def _parse_definition(request: Request) -> TableDefinition:
     return TableDefinition(
         name=request["TableName"],
-        attributes=definitions.key_attributes(request["AttributeDefinitions"]),
-        keys=definitions.keys(request["KeySchema"]),
-        local_indexes=tuple(map(definitions.index, request.get("LocalSecondaryIndexes", ()))),
-        global_indexes=tuple(map(definitions.index, request.get("GlobalSecondaryIndexes", ()))),
+        attributes=definitions.parse_key_attributes(request["AttributeDefinitions"]),
+        keys=definitions.parse_key_schema(request["KeySchema"]),
+        local_indexes=tuple(map(definitions.parse_index, request.get("LocalSecondaryIndexes", ()))),
+        global_indexes=tuple(map(definitions.parse_index, request.get("GlobalSecondaryIndexes", ()))),
         billing_mode=request.get("BillingMode", definitions.PROVISIONED),
-        throughput=definitions.throughput(request.get("ProvisionedThroughput")) or Throughput(),
+        throughput=definitions.parse_throughput(request.get("ProvisionedThroughput")) or Throughput(),
         table_class=request.get("TableClass"),
         deletion_protection=request.get("DeletionProtectionEnabled", False),
         stream_view=request.get("StreamSpecification", {}).get("StreamViewType"),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from holdfast.operations.tables import BackupDescription, DeleteBackup
 from holdfast.wire import restores
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import backup_description
-from holdfast.wire.shapes import Answer, Request, structure
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_backup_description
+from holdfast.wire.shapes import Request, Response, structure
 
-SHAPE = structure("DeleteBackupInput", BackupArn=restores.backup_arn_text(required=True))
+SHAPE = structure("DeleteBackupInput", BackupArn=restores.backup_arn_shape(required=True))
 
 
 def decode(request: Request) -> DeleteBackup:
-    return DeleteBackup(backup=restores.backup_name(request["BackupArn"]))
+    return DeleteBackup(backup=restores.parse_backup_name(request["BackupArn"]))
 
 
-def encode(operation: DeleteBackup, result: BackupDescription, place: Place) -> Answer:
-    return {"BackupDescription": backup_description(result, place)}
+def encode(operation: DeleteBackup, result: BackupDescription, location: AwsLocation) -> Response:
+    return {"BackupDescription": encode_backup_description(result, location)}

@@ -12,10 +12,10 @@ from holdfast.wire.expressions import (
     NAMES,
     VALUES,
     check_parameters,
-    only_condition,
+    parse_only_condition,
 )
-from holdfast.wire.shapes import Answer, Request, item, string, structure, table_name
-from holdfast.wire.values import settled
+from holdfast.wire.shapes import Request, Response, item, string, structure, table_name
+from holdfast.wire.values import to_plain_item
 from holdfast.wire.writes import (
     RETURN_ITEM_COLLECTION_METRICS,
     RETURN_VALUES,
@@ -25,7 +25,7 @@ from holdfast.wire.writes import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "DeleteItemInput",
@@ -45,9 +45,9 @@ SHAPE: Final = structure(
 
 def decode(request: Request) -> DeleteItem:
     check_parameters(request, ("ConditionExpression",), ("Expected", "ConditionalOperator"))
-    key = settled(request["Key"])
+    key = to_plain_item(request["Key"])
     check_returns_old(request)
-    condition = only_condition(request)
+    condition = parse_only_condition(request)
     return DeleteItem(
         table=request["TableName"],
         key=key,
@@ -58,5 +58,5 @@ def decode(request: Request) -> DeleteItem:
     )
 
 
-def encode(operation: DeleteItem, result: WriteResult, place: Place) -> Answer:
+def encode(operation: DeleteItem, result: WriteResult, location: AwsLocation) -> Response:
     return encode_write(result, operation.capacity)

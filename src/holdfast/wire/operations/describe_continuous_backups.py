@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.operations.tables import ContinuousBackups, DescribeContinuousBackups
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import continuous_backups
-from holdfast.wire.shapes import Answer, Request, structure, table_name
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_continuous_backups
+from holdfast.wire.shapes import Request, Response, structure, table_name
 
 SHAPE = structure("DescribeContinuousBackupsInput", TableName=table_name())
 
@@ -14,5 +14,7 @@ def decode(request: Request) -> DescribeContinuousBackups:
     return DescribeContinuousBackups(table=request["TableName"])
 
 
-def encode(operation: DescribeContinuousBackups, result: ContinuousBackups, place: Place) -> Answer:
-    return continuous_backups(result)
+def encode(
+    operation: DescribeContinuousBackups, result: ContinuousBackups, location: AwsLocation
+) -> Response:
+    return encode_continuous_backups(result)

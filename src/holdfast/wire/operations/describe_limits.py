@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.operations.tables import DescribeLimits, DescribeLimitsResult
-from holdfast.wire.arns import Place
-from holdfast.wire.shapes import Answer, Request, structure
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.shapes import Request, Response, structure
 
 SHAPE = structure("DescribeLimitsInput")
 
@@ -13,7 +13,7 @@ def decode(request: Request) -> DescribeLimits:
     return DescribeLimits()
 
 
-def encode(operation: DescribeLimits, result: DescribeLimitsResult, place: Place) -> Answer:
+def encode(operation: DescribeLimits, result: DescribeLimitsResult, location: AwsLocation) -> Response:
     return {
         "AccountMaxReadCapacityUnits": result.account_read,
         "AccountMaxWriteCapacityUnits": result.account_write,

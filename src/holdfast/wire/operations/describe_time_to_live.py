@@ -5,18 +5,20 @@ time.
 from __future__ import annotations
 
 from holdfast.operations.tables import DescribeTimeToLive, DescribeTimeToLiveResult
-from holdfast.wire.arns import Place
-from holdfast.wire.shapes import Answer, Request, demanded_table_name, structure
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.shapes import Request, Response, structure, table_name_checked_first
 
-SHAPE = structure("DescribeTimeToLiveInput", TableName=demanded_table_name())
+SHAPE = structure("DescribeTimeToLiveInput", TableName=table_name_checked_first())
 
 
 def decode(request: Request) -> DescribeTimeToLive:
     return DescribeTimeToLive(table=request["TableName"])
 
 
-def encode(operation: DescribeTimeToLive, result: DescribeTimeToLiveResult, place: Place) -> Answer:
-    told: Answer = {"TimeToLiveStatus": result.status}
+def encode(
+    operation: DescribeTimeToLive, result: DescribeTimeToLiveResult, location: AwsLocation
+) -> Response:
+    description: Response = {"TimeToLiveStatus": result.status}
     if result.attribute is not None:
-        told["AttributeName"] = result.attribute
-    return {"TimeToLiveDescription": told}
+        description["AttributeName"] = result.attribute
+    return {"TimeToLiveDescription": description}

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.operations.tables import GetItem, GetItemResult
 from holdfast.wire import capacity
-from holdfast.wire.expressions import ATTRIBUTES_TO_GET, NAMES, check_parameters, only_projection
-from holdfast.wire.shapes import Answer, Request, boolean, item, string, structure, table_name
-from holdfast.wire.values import settled, tagged_item
+from holdfast.wire.expressions import ATTRIBUTES_TO_GET, NAMES, check_parameters, parse_only_projection
+from holdfast.wire.shapes import Request, Response, boolean, item, string, structure, table_name
+from holdfast.wire.values import encode_item, to_plain_item
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "GetItemInput",
@@ -27,8 +27,8 @@ SHAPE: Final = structure(
 
 def decode(request: Request) -> GetItem:
     check_parameters(request, ("ProjectionExpression",), ("AttributesToGet",))
-    key = settled(request["Key"])
-    projection = only_projection(request)
+    key = to_plain_item(request["Key"])
+    projection = parse_only_projection(request)
     return GetItem(
         table=request["TableName"],
         key=key,
@@ -38,6 +38,6 @@ def decode(request: Request) -> GetItem:
     )
 
 
-def encode(operation: GetItem, result: GetItemResult, place: Place) -> Answer:
-    answer = {} if result.item is None else {"Item": tagged_item(result.item)}
-    return capacity.tell(answer, result.capacity, operation.capacity)
+def encode(operation: GetItem, result: GetItemResult, location: AwsLocation) -> Response:
+    response = {} if result.item is None else {"Item": encode_item(result.item)}
+    return capacity.add_consumed_capacity(response, result.capacity, operation.capacity)

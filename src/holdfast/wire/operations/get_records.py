@@ -9,10 +9,10 @@ from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import STREAM_RECORDS_MAX
 from holdfast.operations.tables import GetRecords, GetRecordsResult, StreamName, StreamRecord
 from holdfast.wire import streams
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import seconds
-from holdfast.wire.shapes import Answer, Request, integer, string, structure
-from holdfast.wire.values import INVALID, tagged_item
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_time
+from holdfast.wire.shapes import Request, Response, integer, string, structure
+from holdfast.wire.values import INVALID, encode_item
 
 EVENT_VERSION: Final = "1.1"
 EVENT_SOURCE: Final = "aws:dynamodb"
@@ -22,8 +22,8 @@ EVENT_ID_BYTES: Final = 16
 
 SHAPE = structure(
     "GetRecordsInput",
-    ShardIterator=string(required=True, shortest=1, longest=2048),
-    Limit=integer(least=1),
+    ShardIterator=string(required=True, min_length=1, max_length=2048),
+    Limit=integer(minimum=1),
 )
 
 
@@ -31,47 +31,47 @@ def decode(request: Request) -> GetRecords:
     limit = request.get("Limit", STREAM_RECORDS_MAX)
     if limit > STREAM_RECORDS_MAX:
         raise InvalidRequest(f"{INVALID}Limit should be less than or equal to {STREAM_RECORDS_MAX}")
-    return GetRecords(iterator=streams.iterator(request["ShardIterator"]), limit=limit)
+    return GetRecords(iterator=streams.decode_iterator(request["ShardIterator"]), limit=limit)
 
 
-def encode(operation: GetRecords, result: GetRecordsResult, place: Place) -> Answer:
+def encode(operation: GetRecords, result: GetRecordsResult, location: AwsLocation) -> Response:
     stream = operation.iterator.stream
-    answer: Answer = {"Records": [_record(each, stream, place) for each in result.records]}
+    response: Response = {"Records": [_encode_record(each, stream, location) for each in result.records]}
     if result.next is not None:
-        answer["NextShardIterator"] = streams.iterator_text(result.next)
-    return answer
+        response["NextShardIterator"] = streams.encode_iterator(result.next)
+    return response
 
 
-def _record(record: StreamRecord, stream: StreamName, place: Place) -> Answer:
-    told: Answer = {
-        "eventID": _event_id(record, stream),
+def _encode_record(record: StreamRecord, stream: StreamName, location: AwsLocation) -> Response:
+    encoded: Response = {
+        "eventID": _compute_event_id(record, stream),
         "eventName": record.event,
         "eventVersion": EVENT_VERSION,
         "eventSource": EVENT_SOURCE,
-        "awsRegion": place.region,
-        "dynamodb": _change(record),
+        "awsRegion": location.region,
+        "dynamodb": _encode_change(record),
     }
     if record.by_service:
-        told["userIdentity"] = SERVICE_IDENTITY
-    return told
+        encoded["userIdentity"] = SERVICE_IDENTITY
+    return encoded
 
 
-def _event_id(record: StreamRecord, stream: StreamName) -> str:
+def _compute_event_id(record: StreamRecord, stream: StreamName) -> str:
     """Return the record's id: unique, and the same on every read."""
     named = f"{stream.table}/{stream.label}/{record.sequence_number}"
     return blake2b(named.encode(), digest_size=EVENT_ID_BYTES).hexdigest()
 
 
-def _change(record: StreamRecord) -> Answer:
-    told: Answer = {
-        "ApproximateCreationDateTime": seconds(record.at),
-        "Keys": tagged_item(record.keys),
-        "SequenceNumber": streams.sequence_number_text(record.sequence_number),
+def _encode_change(record: StreamRecord) -> Response:
+    encoded: Response = {
+        "ApproximateCreationDateTime": encode_time(record.at),
+        "Keys": encode_item(record.keys),
+        "SequenceNumber": streams.format_sequence_number(record.sequence_number),
         "SizeBytes": record.size_bytes,
         "StreamViewType": record.view,
     }
     if record.new is not None:
-        told["NewImage"] = tagged_item(record.new)
+        encoded["NewImage"] = encode_item(record.new)
     if record.old is not None:
-        told["OldImage"] = tagged_item(record.old)
-    return told
+        encoded["OldImage"] = encode_item(record.old)
+    return encoded

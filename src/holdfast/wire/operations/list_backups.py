@@ -6,18 +6,18 @@ from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import LIST_BACKUPS_MAX
 from holdfast.operations.tables import ListBackups, ListBackupsResult
 from holdfast.wire import restores
-from holdfast.wire.arns import Place, backup_arn
-from holdfast.wire.descriptions import backup_summary
-from holdfast.wire.shapes import Answer, Request, integer, string, structure, table_name, timestamp
+from holdfast.wire.arns import AwsLocation, format_backup_arn
+from holdfast.wire.descriptions import encode_backup_summary
+from holdfast.wire.shapes import Request, Response, integer, string, structure, table_name, timestamp
 from holdfast.wire.values import INVALID
 
 SHAPE = structure(
     "ListBackupsInput",
     TableName=table_name(required=False),
-    Limit=integer(least=1, most=LIST_BACKUPS_MAX),
+    Limit=integer(minimum=1, maximum=LIST_BACKUPS_MAX),
     TimeRangeLowerBound=timestamp(),
     TimeRangeUpperBound=timestamp(),
-    ExclusiveStartBackupArn=restores.backup_arn_text(),
+    ExclusiveStartBackupArn=restores.backup_arn_shape(),
     BackupType=string(enum=("USER", "SYSTEM", "AWS_BACKUP", "ALL")),
 )
 
@@ -32,13 +32,15 @@ def decode(request: Request) -> ListBackups:
         limit=request.get("Limit", LIST_BACKUPS_MAX),
         since=since,
         before=before,
-        after=None if start is None else restores.backup_name(start),
+        after=None if start is None else restores.parse_backup_name(start),
         type=request.get("BackupType", "USER"),
     )
 
 
-def encode(operation: ListBackups, result: ListBackupsResult, place: Place) -> Answer:
-    answer: Answer = {"BackupSummaries": [backup_summary(each, place) for each in result.backups]}
+def encode(operation: ListBackups, result: ListBackupsResult, location: AwsLocation) -> Response:
+    response: Response = {
+        "BackupSummaries": [encode_backup_summary(each, location) for each in result.backups]
+    }
     if result.last is not None:
-        answer["LastEvaluatedBackupArn"] = backup_arn(place, result.last.table, result.last.id)
-    return answer
+        response["LastEvaluatedBackupArn"] = format_backup_arn(location, result.last.table, result.last.id)
+    return response

@@ -6,15 +6,15 @@ from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import LIST_STREAMS_MAX
 from holdfast.operations.tables import ListStreams, ListStreamsResult
 from holdfast.wire import streams
-from holdfast.wire.arns import Place
-from holdfast.wire.shapes import Answer, Request, integer, structure, table_name
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.shapes import Request, Response, integer, structure, table_name
 from holdfast.wire.values import INVALID
 
 SHAPE = structure(
     "ListStreamsInput",
     TableName=table_name(required=False),
-    Limit=integer(least=1),
-    ExclusiveStartStreamArn=streams.stream_arn_text(),
+    Limit=integer(minimum=1),
+    ExclusiveStartStreamArn=streams.stream_arn_shape(),
 )
 
 
@@ -27,18 +27,22 @@ def decode(request: Request) -> ListStreams:
     start = request.get("ExclusiveStartStreamArn")
     return ListStreams(
         table=request.get("TableName"),
-        after=None if start is None else streams.stream_name(start),
+        after=None if start is None else streams.parse_stream_name(start),
         limit=limit,
     )
 
 
-def encode(operation: ListStreams, result: ListStreamsResult, place: Place) -> Answer:
-    answer: Answer = {
+def encode(operation: ListStreams, result: ListStreamsResult, location: AwsLocation) -> Response:
+    response: Response = {
         "Streams": [
-            {"StreamArn": streams.arn_of(each, place), "TableName": each.table, "StreamLabel": each.label}
+            {
+                "StreamArn": streams.to_stream_arn(each, location),
+                "TableName": each.table,
+                "StreamLabel": each.label,
+            }
             for each in result.streams
         ]
     }
     if result.last is not None:
-        answer["LastEvaluatedStreamArn"] = streams.arn_of(result.last, place)
-    return answer
+        response["LastEvaluatedStreamArn"] = streams.to_stream_arn(result.last, location)
+    return response

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from holdfast.core.limits import LIST_TABLES_MAX
 from holdfast.operations.tables import ListTables, ListTablesResult
-from holdfast.wire.arns import Place
-from holdfast.wire.shapes import NAME_PATTERN, Answer, Request, integer, string, structure
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.shapes import NAME_PATTERN, Request, Response, integer, string, structure
 
 SHAPE = structure(
     "ListTablesInput",
-    Limit=integer(least=1, most=LIST_TABLES_MAX),
-    ExclusiveStartTableName=string(pattern=NAME_PATTERN, shortest=3, longest=255),
+    Limit=integer(minimum=1, maximum=LIST_TABLES_MAX),
+    ExclusiveStartTableName=string(pattern=NAME_PATTERN, min_length=3, max_length=255),
 )
 
 
@@ -20,8 +20,8 @@ def decode(request: Request) -> ListTables:
     )
 
 
-def encode(operation: ListTables, result: ListTablesResult, place: Place) -> Answer:
-    answer: Answer = {"TableNames": list(result.names)}
+def encode(operation: ListTables, result: ListTablesResult, location: AwsLocation) -> Response:
+    response: Response = {"TableNames": list(result.names)}
     if result.last_name is not None:
-        answer["LastEvaluatedTableName"] = result.last_name
-    return answer
+        response["LastEvaluatedTableName"] = result.last_name
+    return response

@@ -12,9 +12,9 @@ from holdfast.wire.expressions import (
     NAMES,
     VALUES,
     check_parameters,
-    only_condition,
+    parse_only_condition,
 )
-from holdfast.wire.shapes import Answer, Request, item, string, structure, table_name
+from holdfast.wire.shapes import Request, Response, item, string, structure, table_name
 from holdfast.wire.writes import (
     RETURN_ITEM_COLLECTION_METRICS,
     RETURN_VALUES,
@@ -22,11 +22,11 @@ from holdfast.wire.writes import (
     check_item_size,
     check_returns_old,
     encode_write,
-    settled_item,
+    to_plain_put_item,
 )
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "PutItemInput",
@@ -46,10 +46,10 @@ SHAPE: Final = structure(
 
 def decode(request: Request) -> PutItem:
     check_parameters(request, ("ConditionExpression",), ("Expected", "ConditionalOperator"))
-    whole = settled_item(request["Item"])
+    whole = to_plain_put_item(request["Item"])
     check_returns_old(request)
     check_item_size(whole)
-    condition = only_condition(request)
+    condition = parse_only_condition(request)
     return PutItem(
         table=request["TableName"],
         item=whole,
@@ -60,5 +60,5 @@ def decode(request: Request) -> PutItem:
     )
 
 
-def encode(operation: PutItem, result: WriteResult, place: Place) -> Answer:
+def encode(operation: PutItem, result: WriteResult, location: AwsLocation) -> Response:
     return encode_write(result, operation.capacity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.operations.expressions.key_conditions import key_tests
+from holdfast.operations.expressions.key_conditions import split_key_condition
 from holdfast.operations.expressions.parser import parse_condition
 from holdfast.operations.tables import PageResult, Query
 from holdfast.wire import capacity, expressions
@@ -16,12 +16,12 @@ from holdfast.wire.expressions import (
     NAMES,
     VALUES,
     check_parameters,
-    placeholders,
+    parse_placeholders,
 )
-from holdfast.wire.pages import SELECT, encode_page, select_refusal
+from holdfast.wire.pages import SELECT, encode_page, find_select_error
 from holdfast.wire.shapes import (
-    Answer,
     Request,
+    Response,
     boolean,
     index_name,
     integer,
@@ -30,10 +30,10 @@ from holdfast.wire.shapes import (
     structure,
     table_name,
 )
-from holdfast.wire.values import settled_start_key
+from holdfast.wire.values import to_plain_start_key
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "QueryInput",
@@ -44,7 +44,7 @@ SHAPE: Final = structure(
     TableName=table_name(),
     ConditionalOperator=CONDITIONAL_OPERATOR,
     AttributesToGet=ATTRIBUTES_TO_GET,
-    Limit=integer(least=1, bare=True),
+    Limit=integer(minimum=1, omits_value=True),
     KeyConditions=CONDITIONS,
     ExclusiveStartKey=item(),
     ConsistentRead=boolean(),
@@ -62,18 +62,18 @@ LEGACY: Final = ("AttributesToGet", "QueryFilter", "ConditionalOperator", "KeyCo
 def decode(request: Request) -> Query:
     check_parameters(request, EXPRESSIONS, LEGACY)
     _check_select(request)
-    start_key = settled_start_key(request.get("ExclusiveStartKey"))
-    _check_key_condition_given(request)
-    given = placeholders(request)
-    asked = parse_condition(request["KeyConditionExpression"], "KeyConditionExpression", given)
-    kept = expressions.condition(request, "FilterExpression", given)
-    projection = expressions.projection(request, given)
+    start_key = to_plain_start_key(request.get("ExclusiveStartKey"))
+    _check_key_condition_present(request)
+    given = parse_placeholders(request)
+    key_condition = parse_condition(request["KeyConditionExpression"], "KeyConditionExpression", given)
+    filter_condition = expressions.parse_condition_parameter(request, "FilterExpression", given)
+    projection = expressions.parse_projection_parameter(request, given)
     given.check_all_used()
     return Query(
         table=request["TableName"],
-        key_condition=key_tests(asked),
+        key_condition=split_key_condition(key_condition),
         index=request.get("IndexName"),
-        filter=kept,
+        filter=filter_condition,
         projection=projection,
         select=request.get("Select"),
         forward=request.get("ScanIndexForward", True),
@@ -84,7 +84,7 @@ def decode(request: Request) -> Query:
     )
 
 
-def encode(operation: Query, result: PageResult, place: Place) -> Answer:
+def encode(operation: Query, result: PageResult, location: AwsLocation) -> Response:
     return encode_page(result, operation.capacity)
 
 
@@ -92,12 +92,12 @@ def _check_select(request: Request) -> None:
     """Raise for an invalid Select. A query counts it among its validation errors; a scan, with the same text,
     does not.
     """
-    refusal = select_refusal(request)
+    refusal = find_select_error(request)
     if refusal is not None:
         raise InvalidRequest(f"1 validation error detected: {refusal}")
 
 
-def _check_key_condition_given(request: Request) -> None:
+def _check_key_condition_present(request: Request) -> None:
     if "KeyConditionExpression" not in request:
         raise InvalidRequest(
             "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."

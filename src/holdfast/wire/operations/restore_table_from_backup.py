@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from holdfast.operations.tables import RestoreTableFromBackup, TableDescription
 from holdfast.wire import restores
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import table_description
-from holdfast.wire.shapes import Answer, Request
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_table_description
+from holdfast.wire.shapes import Request, Response
 
-SHAPE = restores.restore_input(
+SHAPE = restores.restore_input_shape(
     "RestoreTableFromBackupInput",
-    TargetTableName=restores.target_table_name(),
-    BackupArn=restores.backup_arn_text(required=True),
+    TargetTableName=restores.target_table_name_shape(),
+    BackupArn=restores.backup_arn_shape(required=True),
 )
 
 
 def decode(request: Request) -> RestoreTableFromBackup:
     return RestoreTableFromBackup(
-        backup=restores.backup_name(request["BackupArn"]),
+        backup=restores.parse_backup_name(request["BackupArn"]),
         target=request["TargetTableName"],
-        overrides=restores.overrides(request),
+        overrides=restores.parse_overrides(request),
     )
 
 
-def encode(operation: RestoreTableFromBackup, result: TableDescription, place: Place) -> Answer:
-    return {"TableDescription": table_description(result, place)}
+def encode(operation: RestoreTableFromBackup, result: TableDescription, location: AwsLocation) -> Response:
+    return {"TableDescription": encode_table_description(result, location)}

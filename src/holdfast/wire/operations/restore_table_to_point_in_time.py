@@ -7,18 +7,18 @@ from typing import Final
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import RestoreTableToPointInTime, TableDescription
 from holdfast.wire import restores
-from holdfast.wire.arns import Place, table_of
-from holdfast.wire.descriptions import table_description
-from holdfast.wire.shapes import Answer, Request, boolean, string, table_name, timestamp
+from holdfast.wire.arns import AwsLocation, parse_table_arn
+from holdfast.wire.descriptions import encode_table_description
+from holdfast.wire.shapes import Request, Response, boolean, string, table_name, timestamp
 
 # The last second of a four-digit year: a later time gets the same error as this one.
-LAST_MOMENT: Final = 253_402_300_799.0
+MAX_RESTORE_TIME: Final = 253_402_300_799.0
 
-SHAPE = restores.restore_input(
+SHAPE = restores.restore_input_shape(
     "RestoreTableToPointInTimeInput",
-    SourceTableArn=string(shortest=1, longest=1024),
+    SourceTableArn=string(min_length=1, max_length=1024),
     SourceTableName=table_name(required=False),
-    TargetTableName=restores.target_table_name(),
+    TargetTableName=restores.target_table_name_shape(),
     UseLatestRestorableTime=boolean(),
     RestoreDateTime=timestamp(),
 )
@@ -26,23 +26,23 @@ SHAPE = restores.restore_input(
 
 def decode(request: Request) -> RestoreTableToPointInTime:
     return RestoreTableToPointInTime(
-        source=_source(request),
+        source=_parse_source(request),
         target=request["TargetTableName"],
-        at=_moment(request),
-        overrides=restores.overrides(request),
+        at=_parse_restore_time(request),
+        overrides=restores.parse_overrides(request),
     )
 
 
-def encode(operation: RestoreTableToPointInTime, result: TableDescription, place: Place) -> Answer:
-    return {"TableDescription": table_description(result, place)}
+def encode(operation: RestoreTableToPointInTime, result: TableDescription, location: AwsLocation) -> Response:
+    return {"TableDescription": encode_table_description(result, location)}
 
 
-def _source(request: Request) -> str:
+def _parse_source(request: Request) -> str:
     arn: str | None = request.get("SourceTableArn")
     name: str | None = request.get("SourceTableName")
     if arn is not None and name is not None:
         raise InvalidRequest("Must provide exactly one of: sourceTableArn, sourceTableName")
-    source = name if arn is None else table_of(arn)
+    source = name if arn is None else parse_table_arn(arn)
     if source is None:
         raise InvalidRequest(
             "The parameter 'TableName' is required but was not present in the request"
@@ -52,7 +52,7 @@ def _source(request: Request) -> str:
     return source
 
 
-def _moment(request: Request) -> float | None:
+def _parse_restore_time(request: Request) -> float | None:
     latest, at = request.get("UseLatestRestorableTime", False), request.get("RestoreDateTime")
     if latest and at is not None:
         raise InvalidRequest(
@@ -65,4 +65,4 @@ def _moment(request: Request) -> float | None:
             f"{restores.INVALID_REQUEST}Either one of RestoreDateTime or UseLatestRestorableTime must be "
             "specified, but not both"
         )
-    return None if at is None else min(max(at, 0.0), LAST_MOMENT)
+    return None if at is None else min(max(at, 0.0), MAX_RESTORE_TIME)

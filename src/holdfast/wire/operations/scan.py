@@ -15,12 +15,12 @@ from holdfast.wire.expressions import (
     NAMES,
     VALUES,
     check_parameters,
-    placeholders,
+    parse_placeholders,
 )
-from holdfast.wire.pages import SELECT, encode_page, select_refusal
+from holdfast.wire.pages import SELECT, encode_page, find_select_error
 from holdfast.wire.shapes import (
-    Answer,
     Request,
+    Response,
     boolean,
     index_name,
     integer,
@@ -29,22 +29,22 @@ from holdfast.wire.shapes import (
     structure,
     table_name,
 )
-from holdfast.wire.values import settled_start_key
+from holdfast.wire.values import to_plain_start_key
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "ScanInput",
     Select=SELECT,
     IndexName=index_name(),
-    TotalSegments=integer(least=1, most=SCAN_SEGMENTS_MAX),
+    TotalSegments=integer(minimum=1, maximum=SCAN_SEGMENTS_MAX),
     ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
     TableName=table_name(),
     ConditionalOperator=CONDITIONAL_OPERATOR,
     ScanFilter=CONDITIONS,
-    Segment=integer(least=0),
-    Limit=integer(least=1),
+    Segment=integer(minimum=0),
+    Limit=integer(minimum=1),
     AttributesToGet=ATTRIBUTES_TO_GET,
     ExclusiveStartKey=item(),
     FilterExpression=string(),
@@ -60,16 +60,16 @@ LEGACY: Final = ("AttributesToGet", "ScanFilter", "ConditionalOperator")
 def decode(request: Request) -> Scan:
     check_parameters(request, EXPRESSIONS, LEGACY)
     _check_select(request)
-    start_key = settled_start_key(request.get("ExclusiveStartKey"))
+    start_key = to_plain_start_key(request.get("ExclusiveStartKey"))
     _check_segments(request.get("Segment"), request.get("TotalSegments"))
-    given = placeholders(request)
-    kept = expressions.condition(request, "FilterExpression", given)
-    projection = expressions.projection(request, given)
+    given = parse_placeholders(request)
+    filter_condition = expressions.parse_condition_parameter(request, "FilterExpression", given)
+    projection = expressions.parse_projection_parameter(request, given)
     given.check_all_used()
     return Scan(
         table=request["TableName"],
         index=request.get("IndexName"),
-        filter=kept,
+        filter=filter_condition,
         projection=projection,
         select=request.get("Select"),
         limit=request.get("Limit"),
@@ -81,12 +81,12 @@ def decode(request: Request) -> Scan:
     )
 
 
-def encode(operation: Scan, result: PageResult, place: Place) -> Answer:
+def encode(operation: Scan, result: PageResult, location: AwsLocation) -> Response:
     return encode_page(result, operation.capacity)
 
 
 def _check_select(request: Request) -> None:
-    refusal = select_refusal(request)
+    refusal = find_select_error(request)
     if refusal is not None:
         raise InvalidRequest(refusal)
 
@@ -97,14 +97,12 @@ def _check_segments(segment: int | None, segments: int | None) -> None:
     if segments is None:
         raise InvalidRequest(
             "The TotalSegments parameter is required but was not present in the request when Segment "
-            "parameter"
-            " is present"
+            "parameter is present"
         )
     if segment is None:
         raise InvalidRequest(
             "The Segment parameter is required but was not present in the request when parameter "
-            "TotalSegments"
-            " is present"
+            "TotalSegments is present"
         )
     if segment >= segments:
         raise InvalidRequest(

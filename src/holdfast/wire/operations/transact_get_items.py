@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.limits import TRANSACTION_ACTIONS_MAX
 from holdfast.operations.tables import TransactGet, TransactGetItems, TransactGetItemsResult
 from holdfast.wire import capacity
-from holdfast.wire.expressions import NAMES, check_parameters, only_projection
-from holdfast.wire.shapes import Answer, Request, item, list_of, string, structure, table_name
-from holdfast.wire.values import settled, tagged_item
+from holdfast.wire.expressions import NAMES, check_parameters, parse_only_projection
+from holdfast.wire.shapes import Request, Response, item, list_of, string, structure, table_name
+from holdfast.wire.values import encode_item, to_plain_item
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "TransactGetItemsInput",
@@ -30,25 +30,25 @@ SHAPE: Final = structure(
             ),
         ),
         required=True,
-        shortest=1,
-        longest=TRANSACTION_ACTIONS_MAX,
+        min_length=1,
+        max_length=TRANSACTION_ACTIONS_MAX,
     ),
 )
 
 
 def decode(request: Request) -> TransactGetItems:
     return TransactGetItems(
-        gets=tuple(_get(each["Get"]) for each in request["TransactItems"]),
+        gets=tuple(_parse_get(each["Get"]) for each in request["TransactItems"]),
         capacity=request.get("ReturnConsumedCapacity", "NONE"),
     )
 
 
-def encode(operation: TransactGetItems, result: TransactGetItemsResult, place: Place) -> Answer:
-    responses = [{} if each is None else {"Item": tagged_item(each)} for each in result.items]
-    return capacity.tell_all({"Responses": responses}, result.capacity, operation.capacity)
+def encode(operation: TransactGetItems, result: TransactGetItemsResult, location: AwsLocation) -> Response:
+    responses = [{} if each is None else {"Item": encode_item(each)} for each in result.items]
+    return capacity.add_consumed_capacities({"Responses": responses}, result.capacity, operation.capacity)
 
 
-def _get(get: Request) -> TransactGet:
+def _parse_get(get: Request) -> TransactGet:
     check_parameters(get, ("ProjectionExpression",))
-    key = settled(get["Key"])
-    return TransactGet(table=get["TableName"], key=key, projection=only_projection(get))
+    key = to_plain_item(get["Key"])
+    return TransactGet(table=get["TableName"], key=key, projection=parse_only_projection(get))

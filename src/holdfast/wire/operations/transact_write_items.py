@@ -21,10 +21,16 @@ from holdfast.operations.tables import (
 )
 from holdfast.operations.values import Item, item_size
 from holdfast.wire import capacity, expressions
-from holdfast.wire.expressions import NAMES, VALUES, check_parameters, only_condition, placeholders
+from holdfast.wire.expressions import (
+    NAMES,
+    VALUES,
+    check_parameters,
+    parse_only_condition,
+    parse_placeholders,
+)
 from holdfast.wire.shapes import (
-    Answer,
     Request,
+    Response,
     Shape,
     Structure,
     item,
@@ -33,19 +39,19 @@ from holdfast.wire.shapes import (
     structure,
     table_name,
 )
-from holdfast.wire.values import settled, tagged_item
+from holdfast.wire.values import encode_item, to_plain_item
 from holdfast.wire.writes import (
     RETURN_ITEM_COLLECTION_METRICS,
     RETURN_VALUES_ON_FAILURE,
     check_item_size,
-    settled_item,
+    to_plain_put_item,
 )
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 
-def _action_shape(kind: str, **members: Shape) -> Structure:
+def _build_action_shape(kind: str, **members: Shape) -> Structure:
     return structure(
         kind,
         required=False,
@@ -59,18 +65,18 @@ def _action_shape(kind: str, **members: Shape) -> Structure:
 
 SHAPE: Final = structure(
     "TransactWriteItemsInput",
-    ClientRequestToken=string(shortest=1, longest=36),
+    ClientRequestToken=string(min_length=1, max_length=36),
     ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
     ReturnItemCollectionMetrics=RETURN_ITEM_COLLECTION_METRICS,
     TransactItems=list_of(
         structure(
             "TransactWriteItem",
-            ConditionCheck=_action_shape(
+            ConditionCheck=_build_action_shape(
                 "ConditionCheck", Key=item(required=True), ConditionExpression=string(required=True)
             ),
-            Put=_action_shape("Put", Item=item(required=True), ConditionExpression=string()),
-            Delete=_action_shape("Delete", Key=item(required=True), ConditionExpression=string()),
-            Update=_action_shape(
+            Put=_build_action_shape("Put", Item=item(required=True), ConditionExpression=string()),
+            Delete=_build_action_shape("Delete", Key=item(required=True), ConditionExpression=string()),
+            Update=_build_action_shape(
                 "Update",
                 Key=item(required=True),
                 UpdateExpression=string(required=True),
@@ -78,8 +84,8 @@ SHAPE: Final = structure(
             ),
         ),
         required=True,
-        shortest=1,
-        longest=TRANSACTION_ACTIONS_MAX,
+        min_length=1,
+        max_length=TRANSACTION_ACTIONS_MAX,
     ),
 )
 _ATTRIBUTE_MAPS: Final = frozenset({"Item", "Key", "ExpressionAttributeValues"})
@@ -87,18 +93,20 @@ _ATTRIBUTE_MAPS: Final = frozenset({"Item", "Key", "ExpressionAttributeValues"})
 
 def decode(request: Request) -> TransactWriteItems:
     _check_one_kind_each(request["TransactItems"])
-    actions = tuple(_action(each) for each in request["TransactItems"])
+    actions = tuple(_parse_action(each) for each in request["TransactItems"])
     _check_size(actions)
     return TransactWriteItems(
         actions=actions,
         token=request.get("ClientRequestToken"),
-        fingerprint=_fingerprint(request) if "ClientRequestToken" in request else b"",
+        fingerprint=_compute_fingerprint(request) if "ClientRequestToken" in request else b"",
         capacity=request.get("ReturnConsumedCapacity", "NONE"),
     )
 
 
-def encode(operation: TransactWriteItems, result: TransactWriteItemsResult, place: Place) -> Answer:
-    return capacity.tell_all({}, result.capacity, operation.capacity)
+def encode(
+    operation: TransactWriteItems, result: TransactWriteItemsResult, location: AwsLocation
+) -> Response:
+    return capacity.add_consumed_capacities({}, result.capacity, operation.capacity)
 
 
 def _check_one_kind_each(requests: list[Request]) -> None:
@@ -111,46 +119,46 @@ def _check_one_kind_each(requests: list[Request]) -> None:
             raise InvalidRequest("TransactItems can only contain one of Check, Put, Update or Delete")
 
 
-def _action(request: Request) -> TransactWrite:
+def _parse_action(request: Request) -> TransactWrite:
     [(kind, parameters)] = request.items()
     returns_on_failure = parameters.get("ReturnValuesOnConditionCheckFailure", "NONE")
     if kind == "Put":
-        return _put(parameters, returns_on_failure)
+        return _parse_put(parameters, returns_on_failure)
     if kind == "Delete":
-        return _delete(parameters, returns_on_failure)
+        return _parse_delete(parameters, returns_on_failure)
     if kind == "Update":
-        return _update(parameters, returns_on_failure)
-    return _condition_check(parameters, returns_on_failure)
+        return _parse_update(parameters, returns_on_failure)
+    return _parse_condition_check(parameters, returns_on_failure)
 
 
-def _put(parameters: Request, returns_on_failure: Any) -> PutItem:
+def _parse_put(parameters: Request, returns_on_failure: Any) -> PutItem:
     check_parameters(parameters, ("ConditionExpression",))
-    whole = settled_item(parameters["Item"])
+    whole = to_plain_put_item(parameters["Item"])
     check_item_size(whole)
     return PutItem(
         table=parameters["TableName"],
         item=whole,
-        condition=only_condition(parameters),
+        condition=parse_only_condition(parameters),
         returns_on_failure=returns_on_failure,
     )
 
 
-def _delete(parameters: Request, returns_on_failure: Any) -> DeleteItem:
+def _parse_delete(parameters: Request, returns_on_failure: Any) -> DeleteItem:
     check_parameters(parameters, ("ConditionExpression",))
-    condition = only_condition(parameters)
+    condition = parse_only_condition(parameters)
     return DeleteItem(
         table=parameters["TableName"],
-        key=settled(parameters["Key"]),
+        key=to_plain_item(parameters["Key"]),
         condition=condition,
         returns_on_failure=returns_on_failure,
     )
 
 
-def _update(parameters: Request, returns_on_failure: Any) -> UpdateItem:
-    key = settled(parameters["Key"])
-    given = placeholders(parameters)
-    update = expressions.update(parameters, given)
-    condition = expressions.condition(parameters, "ConditionExpression", given)
+def _parse_update(parameters: Request, returns_on_failure: Any) -> UpdateItem:
+    key = to_plain_item(parameters["Key"])
+    given = parse_placeholders(parameters)
+    update = expressions.parse_update_parameter(parameters, given)
+    condition = expressions.parse_condition_parameter(parameters, "ConditionExpression", given)
     given.check_all_used()
     return UpdateItem(
         table=parameters["TableName"],
@@ -161,9 +169,9 @@ def _update(parameters: Request, returns_on_failure: Any) -> UpdateItem:
     )
 
 
-def _condition_check(parameters: Request, returns_on_failure: Any) -> ConditionCheck:
-    key = settled(parameters["Key"])
-    given = placeholders(parameters)
+def _parse_condition_check(parameters: Request, returns_on_failure: Any) -> ConditionCheck:
+    key = to_plain_item(parameters["Key"])
+    given = parse_placeholders(parameters)
     condition = parse_condition(parameters["ConditionExpression"], "ConditionExpression", given)
     given.check_all_used()
     return ConditionCheck(
@@ -173,26 +181,28 @@ def _condition_check(parameters: Request, returns_on_failure: Any) -> ConditionC
 
 def _check_size(actions: tuple[TransactWrite, ...]) -> None:
     """Check the size of the request's data. The store adds the size of the updated items."""
-    if sum(item_size(_brought(action)) for action in actions) > TRANSACTION_BYTES_MAX:
+    if sum(item_size(_get_payload(action)) for action in actions) > TRANSACTION_BYTES_MAX:
         raise InvalidRequest("Transaction payload size cannot exceed 4 MB")
 
 
-def _brought(action: TransactWrite) -> Item:
+def _get_payload(action: TransactWrite) -> Item:
+    """Return the data that an action sends: the item of a put, else the key."""
     return action.item if isinstance(action, PutItem) else action.key
 
 
-def _fingerprint(request: Request) -> bytes:
+def _compute_fingerprint(request: Request) -> bytes:
     """Hash the request without its token. Equal requests have the same hash, however their JSON is
     written.
     """
-    asked = [
-        {kind: {name: _form(name, each) for name, each in parameters.items()}}
+    actions = [
+        {kind: {name: _normalize_parameter(name, each) for name, each in parameters.items()}}
         for action in request["TransactItems"]
         for kind, parameters in action.items()
     ]
     others = {name: request.get(name) for name in ("ReturnConsumedCapacity", "ReturnItemCollectionMetrics")}
-    return blake2b(msgspec.json.encode([asked, others], order="sorted"), digest_size=32).digest()
+    return blake2b(msgspec.json.encode([actions, others], order="sorted"), digest_size=32).digest()
 
 
-def _form(name: str, parameter: Any) -> Any:
-    return tagged_item(settled(parameter)) if name in _ATTRIBUTE_MAPS else parameter
+def _normalize_parameter(name: str, parameter: Any) -> Any:
+    """Return a parameter in a form that does not depend on how its JSON was written."""
+    return encode_item(to_plain_item(parameter)) if name in _ATTRIBUTE_MAPS else parameter

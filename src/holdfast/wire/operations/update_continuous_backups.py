@@ -5,10 +5,10 @@ from __future__ import annotations
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import RECOVERY_DAYS_MAX
 from holdfast.operations.tables import ContinuousBackups, UpdateContinuousBackups
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import continuous_backups
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_continuous_backups
 from holdfast.wire.restores import INVALID_REQUEST
-from holdfast.wire.shapes import Answer, Request, boolean, integer, structure, table_name
+from holdfast.wire.shapes import Request, Response, boolean, integer, structure, table_name
 
 SHAPE = structure(
     "UpdateContinuousBackupsInput",
@@ -17,7 +17,7 @@ SHAPE = structure(
         "PointInTimeRecoverySpecification",
         required=True,
         PointInTimeRecoveryEnabled=boolean(required=True),
-        RecoveryPeriodInDays=integer(least=1, most=RECOVERY_DAYS_MAX),
+        RecoveryPeriodInDays=integer(minimum=1, maximum=RECOVERY_DAYS_MAX),
     ),
 )
 
@@ -32,5 +32,5 @@ def decode(request: Request) -> UpdateContinuousBackups:
     return UpdateContinuousBackups(table=request["TableName"], enabled=enabled, recovery_days=days)
 
 
-def encode(operation: UpdateContinuousBackups, result: ContinuousBackups, place: Place) -> Answer:
-    return continuous_backups(result)
+def encode(operation: UpdateContinuousBackups, result: ContinuousBackups, location: AwsLocation) -> Response:
+    return encode_continuous_backups(result)

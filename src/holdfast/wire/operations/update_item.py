@@ -13,11 +13,11 @@ from holdfast.wire.expressions import (
     NAMES,
     VALUES,
     check_parameters,
-    placeholders,
+    parse_placeholders,
 )
-from holdfast.wire.shapes import Answer, Request, item, string, structure, table_name
-from holdfast.wire.update_charge import check_charge
-from holdfast.wire.values import settled
+from holdfast.wire.shapes import Request, Response, item, string, structure, table_name
+from holdfast.wire.update_size import check_update_size
+from holdfast.wire.values import to_plain_item
 from holdfast.wire.writes import (
     RETURN_ITEM_COLLECTION_METRICS,
     RETURN_VALUES,
@@ -26,7 +26,7 @@ from holdfast.wire.writes import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.wire.arns import Place
+    from holdfast.wire.arns import AwsLocation
 
 SHAPE: Final = structure(
     "UpdateItemInput",
@@ -52,13 +52,13 @@ def decode(request: Request) -> UpdateItem:
         ("UpdateExpression", "ConditionExpression"),
         ("AttributeUpdates", "Expected", "ConditionalOperator"),
     )
-    key = settled(request["Key"])
-    given = placeholders(request)
-    update = expressions.update(request, given)
-    condition = expressions.condition(request, "ConditionExpression", given)
+    key = to_plain_item(request["Key"])
+    given = parse_placeholders(request)
+    update = expressions.parse_update_parameter(request, given)
+    condition = expressions.parse_condition_parameter(request, "ConditionExpression", given)
     given.check_all_used()
     if update is not None:
-        check_charge(update)
+        check_update_size(update)
     return UpdateItem(
         table=request["TableName"],
         key=key,
@@ -70,5 +70,5 @@ def decode(request: Request) -> UpdateItem:
     )
 
 
-def encode(operation: UpdateItem, result: WriteResult, place: Place) -> Answer:
+def encode(operation: UpdateItem, result: WriteResult, location: AwsLocation) -> Response:
     return encode_write(result, operation.capacity)

@@ -22,50 +22,50 @@ from holdfast.operations.tables import (
     UpdateTable,
 )
 from holdfast.wire import definitions
-from holdfast.wire.arns import Place
-from holdfast.wire.descriptions import table_description
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.descriptions import encode_table_description
 from holdfast.wire.shapes import (
-    Answer,
     Request,
+    Response,
     boolean,
-    demanded_table_name,
     index_name,
     list_of,
     string,
     structure,
+    table_name_checked_first,
 )
 from holdfast.wire.values import INVALID
 
 SHAPE = structure(
     "UpdateTableInput",
-    TableName=demanded_table_name(),
-    ProvisionedThroughput=definitions.provisioned_throughput(),
-    BillingMode=definitions.billing_mode(),
-    AttributeDefinitions=definitions.attribute_definitions(),
+    TableName=table_name_checked_first(),
+    ProvisionedThroughput=definitions.provisioned_throughput_shape(),
+    BillingMode=definitions.billing_mode_shape(),
+    AttributeDefinitions=definitions.attribute_definitions_shape(),
     GlobalSecondaryIndexUpdates=list_of(
         structure(
             "GlobalSecondaryIndexUpdate",
             Update=structure(
                 "UpdateGlobalSecondaryIndexAction",
                 IndexName=index_name(required=True),
-                ProvisionedThroughput=definitions.provisioned_throughput(required=True),
+                ProvisionedThroughput=definitions.provisioned_throughput_shape(required=True),
             ),
-            Create=definitions.global_secondary_index("CreateGlobalSecondaryIndexAction"),
+            Create=definitions.global_secondary_index_shape("CreateGlobalSecondaryIndexAction"),
             Delete=structure("DeleteGlobalSecondaryIndexAction", IndexName=index_name(required=True)),
         )
     ),
-    StreamSpecification=definitions.stream_specification(),
-    SSESpecification=definitions.sse_specification(),
+    StreamSpecification=definitions.stream_specification_shape(),
+    SSESpecification=definitions.sse_specification_shape(),
     TableClass=string(),
     DeletionProtectionEnabled=boolean(),
-    ReplicaUpdates=definitions.unsupported(),
-    MultiRegionConsistency=definitions.unsupported(),
-    GlobalTableWitnessUpdates=definitions.unsupported(),
-    GlobalTableSettingsReplicationMode=definitions.unsupported(),
-    OnDemandThroughput=definitions.unsupported(),
-    WarmThroughput=definitions.unsupported(),
-    DisassociationProtectionEnabled=definitions.unsupported(),
-    VectorIndexUpdates=definitions.unsupported(),
+    ReplicaUpdates=definitions.unsupported_shape(),
+    MultiRegionConsistency=definitions.unsupported_shape(),
+    GlobalTableWitnessUpdates=definitions.unsupported_shape(),
+    GlobalTableSettingsReplicationMode=definitions.unsupported_shape(),
+    OnDemandThroughput=definitions.unsupported_shape(),
+    WarmThroughput=definitions.unsupported_shape(),
+    DisassociationProtectionEnabled=definitions.unsupported_shape(),
+    VectorIndexUpdates=definitions.unsupported_shape(),
 )
 UNSUPPORTED: Final = (
     "ReplicaUpdates",
@@ -87,14 +87,14 @@ CHANGES: Final = (
     "DeletionProtectionEnabled",
 )
 # The settings that must be the only change, in DynamoDB's order of errors, with its names for them.
-ALONE: Final = (
+EXCLUSIVE_CHANGES: Final = (
     ("SSESpecification", "Server-Side Encryption"),
     ("TableClass", "TableClass"),
     ("DeletionProtectionEnabled", "DeletionProtection"),
 )
 INDEX_ACTIONS: Final = ("Update", "Create", "Delete")
 
-NOTHING_TO_DO: Final = (
+NO_CHANGES: Final = (
     "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates or "
     "SSESpecification or ReplicaUpdates is required"
 )
@@ -106,46 +106,46 @@ TWO_INDEXES_AT_ONCE: Final = (
 def decode(request: Request) -> UpdateTable:
     for check in (
         _check_something_changes,
-        _check_alone,
+        _check_exclusive_changes,
         _check_billing,
         _check_table_class,
         _check_supported,
         _check_index_updates,
         _check_new_indexes,
         _check_stream,
-        _check_together,
+        _check_combination,
         _check_one_index_at_a_time,
     ):
         check(request)
     return UpdateTable(
         table=request["TableName"],
-        attributes=_attributes_of_new_indexes(request),
+        attributes=_get_new_index_attributes(request),
         billing_mode=request.get("BillingMode"),
-        throughput=definitions.throughput(request.get("ProvisionedThroughput")),
-        index_changes=tuple(map(_index_change, _index_updates(request))),
-        stream=_stream_change(request),
+        throughput=definitions.parse_throughput(request.get("ProvisionedThroughput")),
+        index_changes=tuple(map(_parse_index_change, _get_index_updates(request))),
+        stream=_parse_stream_change(request),
         table_class=request.get("TableClass"),
         deletion_protection=request.get("DeletionProtectionEnabled"),
     )
 
 
-def encode(operation: UpdateTable, result: TableDescription, place: Place) -> Answer:
-    return {"TableDescription": table_description(result, place)}
+def encode(operation: UpdateTable, result: TableDescription, location: AwsLocation) -> Response:
+    return {"TableDescription": encode_table_description(result, location)}
 
 
 def _check_something_changes(request: Request) -> None:
     changes = [name for name in (*CHANGES, *UNSUPPORTED) if name in request]
-    if not _index_updates(request) and "GlobalSecondaryIndexUpdates" in request:
+    if not _get_index_updates(request) and "GlobalSecondaryIndexUpdates" in request:
         if len(changes) > 1:
             raise InvalidRequest(f"{INVALID}List of GlobalSecondaryIndexUpdates is empty")
         changes = []
     if not changes:
-        raise InvalidRequest(NOTHING_TO_DO)
+        raise InvalidRequest(NO_CHANGES)
 
 
-def _check_alone(request: Request) -> None:
+def _check_exclusive_changes(request: Request) -> None:
     changes = [name for name in CHANGES if name in request]
-    for name, words in ALONE:
+    for name, words in EXCLUSIVE_CHANGES:
         if name in request and len(changes) > 1:
             raise InvalidRequest(f"{INVALID}{words} modification must be the only operation in the request")
 
@@ -159,7 +159,7 @@ def _check_billing(request: Request) -> None:
     if given is not None:
         definitions.check_units_in_bounds(given)
         if mode == definitions.PAY_PER_REQUEST:
-            raise InvalidRequest(definitions.UNITS_WITHOUT_NEED)
+            raise InvalidRequest(definitions.UNITS_WITH_ON_DEMAND)
 
 
 def _check_table_class(request: Request) -> None:
@@ -175,7 +175,7 @@ def _check_supported(request: Request) -> None:
 
 def _check_index_updates(request: Request) -> None:
     names: set[str] = set()
-    for update in _index_updates(request):
+    for update in _get_index_updates(request):
         actions = [action for action in INDEX_ACTIONS if action in update]
         if not actions:
             raise InvalidRequest(
@@ -197,7 +197,7 @@ def _check_index_updates(request: Request) -> None:
 
 
 def _check_new_indexes(request: Request) -> None:
-    for index in _new_indexes(request):
+    for index in _get_new_indexes(request):
         defined = request.get("AttributeDefinitions")
         if not defined:
             raise InvalidRequest(
@@ -208,10 +208,10 @@ def _check_new_indexes(request: Request) -> None:
         definitions.check_key_order(index["KeySchema"])
         definitions.check_projection(index["Projection"])
         definitions.refuse_unsupported_in_index(index)
-        _check_throughput_of_new_index(index, request)
+        _check_new_index_throughput(index, request)
 
 
-def _check_throughput_of_new_index(index: Request, request: Request) -> None:
+def _check_new_index_throughput(index: Request, request: Request) -> None:
     on_demand = request.get("BillingMode") == definitions.PAY_PER_REQUEST
     if on_demand and "ProvisionedThroughput" in index:
         raise InvalidRequest(
@@ -232,8 +232,8 @@ def _check_stream(request: Request) -> None:
         )
 
 
-def _check_together(request: Request) -> None:
-    indexes = any("Update" not in update for update in _index_updates(request))
+def _check_combination(request: Request) -> None:
+    indexes = any("Update" not in update for update in _get_index_updates(request))
     if "StreamSpecification" in request:
         if "ProvisionedThroughput" in request:
             raise InvalidRequest(f"{INVALID}You cannot modify stream status while updating table IOPS")
@@ -244,41 +244,41 @@ def _check_together(request: Request) -> None:
 
 
 def _check_one_index_at_a_time(request: Request) -> None:
-    if sum("Update" not in update for update in _index_updates(request)) > 1:
+    if sum("Update" not in update for update in _get_index_updates(request)) > 1:
         raise LimitExceeded(TWO_INDEXES_AT_ONCE)
 
 
-def _index_updates(request: Request) -> list[Request]:
+def _get_index_updates(request: Request) -> list[Request]:
     updates: list[Request] = request.get("GlobalSecondaryIndexUpdates", [])
     return updates
 
 
-def _new_indexes(request: Request) -> list[Request]:
-    return [update["Create"] for update in _index_updates(request) if "Create" in update]
+def _get_new_indexes(request: Request) -> list[Request]:
+    return [update["Create"] for update in _get_index_updates(request) if "Create" in update]
 
 
-def _attributes_of_new_indexes(request: Request) -> tuple[KeyAttribute, ...]:
+def _get_new_index_attributes(request: Request) -> tuple[KeyAttribute, ...]:
     """Return the attribute definitions for the keys of new indexes. DynamoDB ignores all others."""
-    used = {element["AttributeName"] for index in _new_indexes(request) for element in index["KeySchema"]}
+    used = {element["AttributeName"] for index in _get_new_indexes(request) for element in index["KeySchema"]}
     return tuple(
         each
-        for each in definitions.key_attributes(request.get("AttributeDefinitions", []))
+        for each in definitions.parse_key_attributes(request.get("AttributeDefinitions", []))
         if each.name in used
     )
 
 
-def _index_change(update: Request) -> IndexChange:
+def _parse_index_change(update: Request) -> IndexChange:
     if "Create" in update:
-        return CreateIndex(definitions.index(update["Create"]))
+        return CreateIndex(definitions.parse_index(update["Create"]))
     if "Delete" in update:
         return DeleteIndex(update["Delete"]["IndexName"])
     changed = update["Update"]
     return UpdateIndex(
         changed["IndexName"],
-        definitions.throughput(changed["ProvisionedThroughput"]) or Throughput(),
+        definitions.parse_throughput(changed["ProvisionedThroughput"]) or Throughput(),
     )
 
 
-def _stream_change(request: Request) -> StreamChange | None:
+def _parse_stream_change(request: Request) -> StreamChange | None:
     stream = request.get("StreamSpecification")
     return None if stream is None else StreamChange(stream.get("StreamViewType"))

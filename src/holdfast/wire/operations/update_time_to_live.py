@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.operations.tables import LifetimeSpecification, UpdateTimeToLive
-from holdfast.wire.arns import Place
-from holdfast.wire.shapes import Answer, Request, boolean, demanded_table_name, string, structure
+from holdfast.operations.tables import TimeToLiveSpecification, UpdateTimeToLive
+from holdfast.wire.arns import AwsLocation
+from holdfast.wire.shapes import Request, Response, boolean, string, structure, table_name_checked_first
 
 SHAPE = structure(
     "UpdateTimeToLiveInput",
-    TableName=demanded_table_name(),
+    TableName=table_name_checked_first(),
     TimeToLiveSpecification=structure(
         "TimeToLiveSpecification",
         Enabled=boolean(required=True),
-        AttributeName=string(required=True, shortest=1, longest=255),
+        AttributeName=string(required=True, min_length=1, max_length=255),
     ),
 )
 
@@ -32,5 +32,5 @@ def decode(request: Request) -> UpdateTimeToLive:
     )
 
 
-def encode(operation: UpdateTimeToLive, result: LifetimeSpecification, place: Place) -> Answer:
+def encode(operation: UpdateTimeToLive, result: TimeToLiveSpecification, location: AwsLocation) -> Response:
     return {"TimeToLiveSpecification": {"Enabled": result.enabled, "AttributeName": result.attribute}}

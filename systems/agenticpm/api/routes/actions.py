@@ -44,7 +44,7 @@ class Approval(BaseModel):
 
 
 class Edit(BaseModel):
-    """A change of a held action. Given keys of `detail` replace the existing ones."""
+    """A change to a held action. The keys given in `detail` replace the existing ones."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -98,19 +98,19 @@ def build_action_routes(stores: Stores) -> APIRouter:
     async def get(project_id: str, id: str) -> Response:
         return build_response(await action_reviews.get_action(stores, _parse_scope(project_id), id))
 
-    @router.post(path + "/{id}/approve", summary="Approve: due at once", **reviewed)
+    @router.post(path + "/{id}/approve", summary="Approve a held action: it is due immediately", **reviewed)
     async def approve(project_id: str, id: str, wanted: Approval) -> Response:
         return build_response(
             await action_reviews.approve(stores, _parse_scope(project_id), id, by=wanted.by)
         )
 
-    @router.patch(path + "/{id}", summary="Edit the content; the hold continues", **reviewed)
+    @router.patch(path + "/{id}", summary="Edit a held action; its due time stays", **reviewed)
     async def edit(project_id: str, id: str, wanted: Edit) -> Response:
         return build_response(
             await action_reviews.edit(stores, _parse_scope(project_id), id, **wanted.model_dump())
         )
 
-    @router.post(path + "/{id}/cancel", summary="Cancel for good", **reviewed)
+    @router.post(path + "/{id}/cancel", summary="Cancel a held action: it is never executed", **reviewed)
     async def cancel(project_id: str, id: str, wanted: Cancellation) -> Response:
         return build_response(
             await action_reviews.cancel(stores, _parse_scope(project_id), id, **wanted.model_dump())
@@ -118,9 +118,9 @@ def build_action_routes(stores: Stores) -> APIRouter:
 
     @router.post(
         path + "/{id}/reopen",
-        summary="Reopen a refused action: due again",
-        description="For an action refused with the code OutcomeUnknown, the caller confirms that it was not "
-        "done: check the external service first.",
+        summary="Reopen a refused action: it is due again",
+        description="The agent executes the action again. If it was refused with OutcomeUnknown, first "
+        "check at the external service that it was not done.",
         **reviewed,
     )
     async def reopen(project_id: str, id: str, wanted: Reopening) -> Response:

@@ -73,7 +73,10 @@ def build_artefact_routes(stores: Stores) -> APIRouter:
         return await respond_with_etag(artefact)
 
     @router.put(
-        "/{type}", summary="Write the next version", response_model=ArtefactInFull, responses=PRECONDITIONS
+        "/{type}",
+        summary="Write the next version of an artefact",
+        response_model=ArtefactInFull,
+        responses=PRECONDITIONS,
     )
     async def put(
         project_id: str, type: ArtefactType, seen: IfMatchVersion, content: Annotated[dict[str, Any], Body()]
@@ -85,7 +88,7 @@ def build_artefact_routes(stores: Stores) -> APIRouter:
 
     @router.post(
         "/{type}/undo",
-        summary="Undo the last version",
+        summary="Undo the last version of an artefact",
         response_model=ArtefactInFull,
         responses=PRECONDITIONS,
     )
@@ -96,11 +99,11 @@ def build_artefact_routes(stores: Stores) -> APIRouter:
         except Conflict as error:
             raise (seen.to_precondition(error) if artefact.version != seen.version else error) from error
 
-    @router.get("/{type}/diff", summary="Compare with the previous version", response_model=Diff)
+    @router.get("/{type}/diff", summary="Compare an artefact with its previous version", response_model=Diff)
     async def diff(project_id: str, type: ArtefactType) -> Response:
         return build_response(await views.diff(stores, project_id, type))
 
-    @router.get("/{type}/export", summary="Export as Markdown, CSV or a Confluence page")
+    @router.get("/{type}/export", summary="Export an artefact as Markdown, CSV or a Confluence page")
     async def export(project_id: str, type: ArtefactType, format: Format = Format.md) -> Response:
         text = await views.export(stores, project_id, type, format)
         name = f"{type}.{'xhtml' if format is Format.confluence else format}"

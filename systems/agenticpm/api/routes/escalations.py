@@ -49,7 +49,7 @@ def build_escalation_routes(stores: Stores) -> APIRouter:
 
     @router.post(
         path + "/{id}/decision",
-        summary="Decide, and add the decision to the decision log in the same transaction",
+        summary="Decide an escalation, and record the decision in the decision log",
         response_model=Escalation,
         responses=NOT_FOUND | CONFLICT,
     )

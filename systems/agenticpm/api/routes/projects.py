@@ -34,7 +34,7 @@ class ProjectWanted(BaseModel):
 
 
 class ProjectChange(BaseModel):
-    """A change of a project. Omitted fields stay; `config` is replaced as a whole."""
+    """A change to a project. Omitted fields stay as they are; `config` is replaced as a whole."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,7 +44,10 @@ class ProjectChange(BaseModel):
     config: Config | None = None
     seen_updated_at: Annotated[
         AwareDatetime | None,
-        Field(alias="seenUpdatedAt", description="The expected `updatedAt`; refused if it changed since."),
+        Field(
+            alias="seenUpdatedAt",
+            description="The `updatedAt` that you read: the change is refused if the project has another.",
+        ),
     ] = None
 
 

@@ -13,14 +13,14 @@ from holdfast import Page
 from holdfast.core.errors import ConditionFailed, Conflict, InvalidRequest
 from holdfast.web import describe_problem
 
-NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {404: describe_problem("Not found.")}
+NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {404: describe_problem("The resource does not exist.")}
 CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
-    409: describe_problem("It changed meanwhile, or its state does not allow this. Read it again."),
+    409: describe_problem("The resource has changed, or its state does not allow this. Read it again."),
 }
 PRECONDITIONS: Final[dict[int | str, dict[str, Any]]] = {
     **CONFLICT,
     412: describe_problem("The version in If-Match is not the current one. Read it again."),
-    428: describe_problem("The expected version is missing."),
+    428: describe_problem("The expected version is missing. Send If-Match or `version`."),
 }
 _ETAG: Final = re.compile(r'"(\d{1,9})"')
 

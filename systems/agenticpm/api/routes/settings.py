@@ -30,15 +30,17 @@ Credentials = Annotated[
 def build_config_routes(stores: Stores) -> APIRouter:
     router = APIRouter(prefix="/config", tags=["config"])
 
-    @router.get("", summary="List all settings", response_model=list[AgentConfig])
+    @router.get("", summary="List all settings of the agent", response_model=list[AgentConfig])
     async def listed() -> Response:
         return build_response(await agent_settings.list_settings(stores))
 
-    @router.get("/{key}", summary="Get a setting", response_model=AgentConfig, responses=NOT_FOUND)
+    @router.get(
+        "/{key}", summary="Get a setting of the agent", response_model=AgentConfig, responses=NOT_FOUND
+    )
     async def get(key: str) -> Response:
         return build_response(await agent_settings.get(stores, key))
 
-    @router.put("/{key}", summary="Change a setting", response_model=AgentConfig)
+    @router.put("/{key}", summary="Change a setting of the agent", response_model=AgentConfig)
     async def put(key: str, wanted: ConfigWanted) -> Response:
         return build_response(await agent_settings.put(stores, key, wanted.value, by=wanted.by))
 
@@ -58,7 +60,9 @@ def build_integration_routes(stores: Stores) -> APIRouter:
     async def get(integration: Integration) -> Response:
         return build_response(await integration_settings.get_state(stores, integration))
 
-    @router.put(path + "/credentials", summary="Store its credentials and activate it", **changed)
+    @router.put(
+        path + "/credentials", summary="Store an integration's credentials and activate it", **changed
+    )
     async def put(integration: Integration, credentials: Credentials) -> Response:
         return build_response(
             await integration_settings.put_credentials(stores, open_cipher(), integration, credentials)
@@ -66,7 +70,7 @@ def build_integration_routes(stores: Stores) -> APIRouter:
 
     @router.post(
         path + "/rotate",
-        summary="Replace the credentials; without a body, encrypt the same ones with the current key",
+        summary="Replace an integration's credentials; without a body, re-encrypt the stored ones",
         **changed,
     )
     async def rotate(
@@ -76,12 +80,15 @@ def build_integration_routes(stores: Stores) -> APIRouter:
             await integration_settings.rotate(stores, open_cipher(), integration, credentials)
         )
 
-    @router.post(path + "/deactivate", summary="Deactivate it", **changed)
+    @router.post(path + "/deactivate", summary="Deactivate an integration", **changed)
     async def deactivate(integration: Integration) -> Response:
         return build_response(await integration_settings.deactivate(stores, integration))
 
     @router.post(
-        path + "/check", summary="Check its health", response_model=Checked, responses=NOT_FOUND | CONFLICT
+        path + "/check",
+        summary="Check the health of an integration",
+        response_model=Checked,
+        responses=NOT_FOUND | CONFLICT,
     )
     async def check(integration: Integration) -> Response:
         return build_response(await integration_settings.check(stores, open_cipher(), integration))

@@ -1,4 +1,4 @@
-"""Rules for the backlog summary: counts of open and recently done tickets, and what needs attention."""
+"""Rules for the backlog summary: ticket counts, highlights, refinement candidates and scope notes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agenticpm.domain.plain_text import (
     to_name,
 )
 from agenticpm.domain.thresholds import Thresholds
-from agenticpm.domain.tickets import Priority, Snapshot, Sprint, Stage, Ticket, Writing
+from agenticpm.domain.tickets import Priority, Snapshot, Sprint, Ticket, TicketStage, Writing
 from agenticpm.domain.trends import clamp_points, has_points, select_sprint_tickets
 
 HIGHLIGHTS_MAX: Final = 20
@@ -50,7 +50,7 @@ def build_backlog_summary(writing: Writing, thresholds: Thresholds) -> dict[str,
 
 
 def _build_totals(snapshot: Snapshot, now: datetime) -> dict[str, Any]:
-    """Count the open tickets and those done in the running sprint. A ticket is in one group of each count."""
+    """Count the open and recently done tickets by status and by priority; each ticket once in each count."""
     sprint = find_running_sprint(snapshot.plan)
     places = {
         key: _get_status_group(ticket, _is_recent(ticket, sprint, now))
@@ -67,12 +67,16 @@ def _build_totals(snapshot: Snapshot, now: datetime) -> dict[str, Any]:
 
 
 def _get_status_group(ticket: Ticket, is_recent: bool) -> str | None:
-    if ticket.stage is Stage.done:
+    """Return the name of the count that the ticket belongs to, or None if it was done earlier."""
+    if ticket.stage is TicketStage.done:
         return "done_this_sprint" if is_recent else None
     return "blocked" if ticket.is_blocked else str(ticket.stage)
 
 
 def _is_recent(ticket: Ticket, sprint: Sprint | None, now: datetime) -> bool:
+    """Return whether a done ticket counts: it is in the running sprint, or else was resolved in the last 14
+    days.
+    """
     if sprint is not None:
         return bool(select_sprint_tickets(sprint, [ticket]))
     return ticket.resolved_at is not None and now - ticket.resolved_at < timedelta(days=DONE_DAYS)
@@ -82,7 +86,7 @@ def _is_recent(ticket: Ticket, sprint: Sprint | None, now: datetime) -> bool:
 
 
 def _build_highlights(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> list[dict[str, str]]:
-    """Return the most important highlight of each ticket: blocked ones first, then by priority."""
+    """Return at most 20 highlights, one per ticket, by flag (blocked first) and then by priority."""
     tickets = sorted(snapshot.tickets.values(), key=lambda each: (_get_rank(each), each.key))
     found: dict[str, dict[str, str]] = {}
     for each in _iterate_highlights(snapshot, tickets, now, thresholds):
@@ -91,12 +95,16 @@ def _build_highlights(snapshot: Snapshot, now: datetime, thresholds: Thresholds)
 
 
 def _get_rank(ticket: Ticket) -> int:
+    """Return the priority as a number: 0 is the most urgent."""
     return list(Priority).index(ticket.priority)
 
 
 def _iterate_highlights(
     snapshot: Snapshot, tickets: Sequence[Ticket], now: datetime, thresholds: Thresholds
 ) -> Iterator[dict[str, str]]:
+    """Yield all highlights: blocked, grown, stale, without criteria, then new; a ticket may occur several
+    times.
+    """
     for each in filter(is_stuck, tickets):
         why = to_line(each.blocked_reason, DETAIL_CHARS_MAX) or "The tracker does not say by what"
         detail = f"{why.removesuffix('.')}. Last touched on {format_day(each.updated_at)}"
@@ -139,15 +147,16 @@ def _build_highlight(ticket: Ticket, flag: str, detail: str, action: str) -> dic
 
 
 def _build_candidates(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> list[dict[str, str]]:
-    """Return open tickets that are not ready: first those of the running or next sprint, then urgent ones of
-    the backlog.
+    """Return at most 20 tickets to do that lack criteria or an estimate.
+
+    Tickets of the running or next sprint come first, then urgent ones of the backlog.
     """
     planned = {each.key for each, _ in find_missing_criteria(snapshot, now, thresholds)}
     in_points = has_points(snapshot.tickets.values())
     found = []
     for ticket in snapshot.tickets.values():
         is_wanted = ticket.key in planned or ticket.priority in (Priority.critical, Priority.high)
-        if ticket.stage is Stage.to_do and is_wanted and (issue := _describe_gaps(ticket, in_points)):
+        if ticket.stage is TicketStage.to_do and is_wanted and (issue := _describe_gaps(ticket, in_points)):
             found.append((ticket.key not in planned, _get_rank(ticket), ticket.key, ticket, issue))
     return [
         {"ticket_id": to_name(key), "title": to_line(ticket.title), "issue": issue}
@@ -156,6 +165,7 @@ def _build_candidates(snapshot: Snapshot, now: datetime, thresholds: Thresholds)
 
 
 def _describe_gaps(ticket: Ticket, in_points: bool) -> str:
+    """Say what the ticket lacks, or return an empty text."""
     missing = ["acceptance criteria"] if not ticket.has_criteria else []
     if in_points and ticket.points is None:
         missing.append("an estimate")

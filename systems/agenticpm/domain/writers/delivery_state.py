@@ -1,4 +1,4 @@
-"""Rules for the delivery state: the overall status, the sprint, milestones, blockers and next actions.
+"""Rules for the delivery state: overall status, sprint, milestones, blockers, key metrics and next actions.
 
 A blocker keeps its id while its ticket is blocked, and ids of the previous state are not reused. Ids are
 valid in this state only: when no blocker is open, numbering restarts. Items that need a lasting id are in the
@@ -34,7 +34,7 @@ from agenticpm.domain.plain_text import (
     to_name,
 )
 from agenticpm.domain.thresholds import Thresholds
-from agenticpm.domain.tickets import Priority, Sprint, Stage, Ticket, Writing
+from agenticpm.domain.tickets import Priority, Sprint, Ticket, TicketStage, Writing
 from agenticpm.domain.trends import (
     CycleTime,
     Trend,
@@ -60,7 +60,7 @@ _SEVERITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of the delivery state."""
+    """The computed facts that the delivery state is built from."""
 
     writing: Writing
     thresholds: Thresholds
@@ -74,12 +74,15 @@ class Facts:
     scope: SprintScope | None
 
     def has_milestone(self, status: str) -> bool:
+        """Return whether a milestone has this status."""
         return any(each.status == status for each in self.outlooks)
 
     def has_grown(self) -> bool:
+        """Return whether the running sprint's added work reached the scope threshold."""
         return self.scope is not None and self.scope.share >= self.thresholds.scope_share
 
     def has_open(self, severity: str) -> bool:
+        """Return whether the RAID log has an open or mitigating item of this severity."""
         return any(each.is_active and each.severity == severity for each in self.raid_log.items)
 
 
@@ -138,25 +141,29 @@ def _collect_facts(writing: Writing, thresholds: Thresholds) -> Facts:
 
 
 def _get_rank(ticket: Ticket) -> int:
+    """Return the priority as a number: 0 is the most urgent."""
     return list(Priority).index(ticket.priority)
 
 
 def _compute_progress(tickets: Sequence[Ticket]) -> dict[str, Decimal]:
-    """Return the progress in points if a ticket of the sprint has points, else in tickets. Each ticket counts
-    once.
+    """Return the progress in points if a ticket of the sprint has points, else in tickets.
+
+    Each ticket counts once.
     """
     in_points = has_points(tickets)
     return {
         "total_points": sum_work(tickets, in_points),
-        "completed_points": sum_work((each for each in tickets if each.stage is Stage.done), in_points),
+        "completed_points": sum_work((each for each in tickets if each.stage is TicketStage.done), in_points),
         "in_progress_points": sum_work(
-            (each for each in tickets if each.stage is Stage.in_progress and not each.is_blocked), in_points
+            (each for each in tickets if each.stage is TicketStage.in_progress and not each.is_blocked),
+            in_points,
         ),
         "blocked_points": sum_work(filter(is_stuck, tickets), in_points),
     }
 
 
 def _is_mostly_blocked(progress: Mapping[str, Decimal]) -> bool:
+    """Return whether a third of the sprint's work or more is blocked."""
     return bool(progress) and 0 < progress["total_points"] <= progress["blocked_points"] * 3
 
 
@@ -164,6 +171,7 @@ def _is_mostly_blocked(progress: Mapping[str, Decimal]) -> bool:
 
 
 def _build_current_sprint(facts: Facts) -> dict[str, Any] | None:
+    """Build the sprint's part, or None without one. An end before the start is left out."""
     if (sprint := facts.sprint) is None:
         return None
     start, end = sprint.starts_at, sprint.ends_at
@@ -194,8 +202,10 @@ def _build_milestone(outlook: MilestoneOutlook) -> dict[str, Any]:
 
 
 def _build_blockers(facts: Facts) -> list[dict[str, Any]]:
-    """Return the blockers by id. A blocker keeps its id and date while its ticket is blocked; one without a
-    ticket was added by a person and stays.
+    """Return at most 100 blockers by id.
+
+    A blocker keeps its id and date while its ticket is blocked; one without a ticket was added by a person
+    and stays.
     """
     previous = facts.writing.previous
     before = parse_as(DeliveryState, previous).blockers if previous else []
@@ -226,10 +236,12 @@ def _build_blocker(ticket: Ticket, id: str, raised: datetime) -> dict[str, Any]:
 
 
 def _get_raised_time(facts: Facts, ticket: Ticket) -> datetime:
+    """Return since when the ticket is blocked, or when it was last updated; never later than now."""
     return min(facts.writing.snapshot.blocked_since.get(ticket.key, ticket.updated_at), facts.writing.now)
 
 
 def _build_summary(facts: Facts, colour: str, reasons: Sequence[str], blockers: int) -> str:
+    """Build the summary: status with reasons, sprint progress, numbers of blockers and risks, velocity."""
     sentences = [
         f"{colour.capitalize()}: {', '.join(reasons)}" if reasons else "Green: nothing is against the plan"
     ]
@@ -277,6 +289,7 @@ def _iterate_next_actions(facts: Facts) -> Iterator[str]:
 
 
 def _iterate_upkeep_actions(facts: Facts) -> Iterator[str]:
+    """Yield the less urgent actions: scope, stale tickets, missing criteria."""
     snapshot, now = facts.writing.snapshot, facts.writing.now
     if facts.scope is not None and facts.has_grown():
         yield f"Decide what leaves {to_name(facts.scope.sprint.name)} for what came to it"

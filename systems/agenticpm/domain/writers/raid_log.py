@@ -1,5 +1,4 @@
-"""Rules for the RAID log: people's items stay, each cause is raised once, and items whose cause ended are
-resolved.
+"""Rules for the RAID log: keep people's items, raise each cause once, resolve items whose cause ended.
 
 An item is identified by its `source_reference`: a ticket's key, or `milestone:`, `overdue:`, `sprint:`,
 `velocity:`, `cycle_time:` or `mail:` with a name. These rules change only the end of an existing item, and
@@ -26,7 +25,7 @@ from agenticpm.domain.plain_text import (
     to_name,
 )
 from agenticpm.domain.thresholds import Thresholds
-from agenticpm.domain.tickets import Signal, SignalKind, Snapshot, Stage, Ticket, Writing
+from agenticpm.domain.tickets import Signal, SignalKind, Snapshot, Ticket, TicketStage, Writing
 from agenticpm.domain.trends import Trend, compute_cycle_time, compute_velocity
 
 AGENT_DETECTED: Final = "agent_detected"
@@ -49,8 +48,9 @@ _RESOLUTIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A current condition and the item it requires. `flag` is the key of its signal, which says since when it
-    holds.
+    """A current condition and the fields of the RAID item it requires.
+
+    `flag` is the key of its signal; the snapshot's flags say since when it holds.
     """
 
     type: str
@@ -79,8 +79,8 @@ def build_raid_log(writing: Writing, thresholds: Thresholds) -> dict[str, Any]:
 
 
 def _is_known(cause: Cause, items: Sequence[RaidItem], snapshot: Snapshot) -> bool:
-    """Return whether an item already covers the cause: one that is not resolved, or was resolved while the
-    cause held.
+    """Return whether an item already covers the cause: it is not resolved, or was resolved while the cause
+    held.
     """
     since = cause.current_since or snapshot.flags.get(cause.flag)
     for item in items:
@@ -92,8 +92,9 @@ def _is_known(cause: Cause, items: Sequence[RaidItem], snapshot: Snapshot) -> bo
 
 
 def _limit_mail_risks(fresh: Sequence[Cause], items: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
-    """Yield the causes, with mail causes only up to `MAIL_RISKS_MAX` open ones; the others wait until one is
-    resolved.
+    """Yield the causes, but mail causes only up to `MAIL_RISKS_MAX` open ones.
+
+    The other mail causes wait until a mail risk is resolved. `items` are the existing items.
     """
     room = MAIL_RISKS_MAX - sum(
         each["status"] in ("open", "mitigating") and _is_mail_reference(each["source_reference"])
@@ -135,6 +136,7 @@ def _build_item(cause: Cause, id: str, now: datetime) -> dict[str, Any]:
 
 
 def _update_item(item: RaidItem, causes: Mapping[str, Cause], writing: Writing) -> dict[str, Any]:
+    """Return the item as it is stored, resolved if its cause ended."""
     ending = _find_resolution(item, causes, writing.snapshot)
     if ending is None:
         return to_stored(item)
@@ -147,9 +149,7 @@ def _update_item(item: RaidItem, causes: Mapping[str, Cause], writing: Writing) 
 
 
 def _find_resolution(item: RaidItem, causes: Mapping[str, Cause], snapshot: Snapshot) -> str | None:
-    """Return the resolution of an item raised by these rules; None while its cause holds, and for all other
-    items.
-    """
+    """Return the resolution text of an item raised by these rules whose cause ended, else None."""
     reference = item.source_reference
     if not item.is_active or reference is None or reference in causes:
         return None
@@ -168,13 +168,14 @@ def _find_resolution(item: RaidItem, causes: Mapping[str, Cause], snapshot: Snap
 def _describe_ticket_resolution(key: str, ticket: Ticket | None) -> str:
     if ticket is None:
         return f"{to_name(key)} is no longer in the project"
-    return f"{to_name(key)} is {'done' if ticket.stage is Stage.done else 'no longer blocked'}"
+    return f"{to_name(key)} is {'done' if ticket.stage is TicketStage.done else 'no longer blocked'}"
 
 
 # --- causes -------------------------------------------------------------------------------------------------
 
 
 def _iterate_causes(writing: Writing, thresholds: Thresholds) -> Iterator[Cause]:
+    """Yield all current causes: blocked tickets, milestones, scope and trends, mail threads."""
     snapshot = writing.snapshot
     for key in sorted(snapshot.tickets):
         if is_stuck(snapshot.tickets[key]):
@@ -205,6 +206,7 @@ def _build_blocked(ticket: Ticket, snapshot: Snapshot) -> Cause:
 
 
 def _build_slipping(outlook: MilestoneOutlook, thresholds: Thresholds) -> Cause:
+    """Build the risk of a milestone that may be late, or the issue of an overdue one."""
     milestone, is_late = outlook.milestone, outlook.status == "delayed"
     name = to_name(milestone.name)
     due = format_day(milestone.due_at) if milestone.due_at else "no date"
@@ -223,6 +225,7 @@ def _build_slipping(outlook: MilestoneOutlook, thresholds: Thresholds) -> Cause:
 
 
 def _build_postponed(outlook: MilestoneOutlook, thresholds: Thresholds) -> Cause:
+    """Build the risk of a milestone whose date was moved and can be met."""
     milestone, move = outlook.milestone, outlook.moved
     assert move is not None, "a milestone with `is_only_moved` has a move"
     name = to_name(milestone.name)
@@ -231,7 +234,8 @@ def _build_postponed(outlook: MilestoneOutlook, thresholds: Thresholds) -> Cause
         type="risk",
         reference=f"milestone:{milestone.name}",
         title=f"{name} was put off",
-        description=f"{name} was due on {format_day(move.before)} and is due on {format_day(move.after)} now, with "
+        description=f"{name} was due on {format_day(move.before)} and is due on "
+        f"{format_day(move.after)} now, with "
         f"{format_amount(outlook.remaining, outlook.unit)} open.",
         severity="medium" if is_far else "low",
         mitigation=f"Tell those who wait for {name}, and agree on what would keep the new date",
@@ -243,6 +247,7 @@ def _build_postponed(outlook: MilestoneOutlook, thresholds: Thresholds) -> Cause
 
 
 def _iterate_project_causes(writing: Writing, thresholds: Thresholds) -> Iterator[Cause]:
+    """Yield the causes about the whole project: scope creep, falling velocity, rising cycle time."""
     snapshot = writing.snapshot
     scope = compute_scope(snapshot, thresholds)
     if scope is not None and scope.share >= thresholds.scope_share:
@@ -252,7 +257,8 @@ def _iterate_project_causes(writing: Writing, thresholds: Thresholds) -> Iterato
             reference=f"sprint:{scope.sprint.name}",
             title=f"The scope of {name} has grown",
             description=(
-                f"{format_amount(scope.added, scope.unit)} came to the {format_number(scope.planned)} it began with."
+                f"{format_amount(scope.added, scope.unit)} came to the {format_number(scope.planned)} "
+                "it began with."
             ),
             severity="medium",
             mitigation=f"Agree on what leaves {name}",
@@ -271,6 +277,7 @@ def _iterate_project_causes(writing: Writing, thresholds: Thresholds) -> Iterato
 
 
 def _build_trend(snapshot: Snapshot, what: str, title: str, description: str) -> Cause:
+    """Build the risk of a trend; `what` is `velocity` or `cycle_time`."""
     return Cause(
         type="risk",
         reference=f"{what}:{snapshot.project_key}",
@@ -284,7 +291,7 @@ def _build_trend(snapshot: Snapshot, what: str, title: str, description: str) ->
 
 
 def _iterate_mail_causes(snapshot: Snapshot, now: datetime) -> Iterator[Cause]:
-    """Yield one cause for each mail thread, in the order of their first mails."""
+    """Yield one cause for each mail thread of the last 14 days, in the order of their first mails."""
     threads: dict[str, list[tuple[datetime, str]]] = {}
     for mail, signal in snapshot.troubles.items():
         at = snapshot.mentions.get(mail)
@@ -296,6 +303,7 @@ def _iterate_mail_causes(snapshot: Snapshot, now: datetime) -> Iterator[Cause]:
 
 
 def _build_mail_cause(thread: str, signal: Signal, first: datetime, last: datetime) -> Cause:
+    """Build the risk of a mail thread. `first` and `last` are the times of its mails."""
     return Cause(
         type="risk",
         reference=f"mail:{thread}",

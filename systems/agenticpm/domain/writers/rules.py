@@ -1,7 +1,7 @@
-"""The rules writer: artefacts by rules, without a model; the same facts give the same content, at no cost.
+"""The rules writer: it builds every artefact by rules, without a model, at no cost.
 
-It validates what the rules produce before returning it. The Claude writer falls back to it when the day's
-budget is spent or the model's answer is invalid.
+The same facts give the same content. It validates what the rules produce before returning it. The Claude
+writer falls back to it when the day's budget is spent or the model's answer is invalid.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class RulesWriter:
         self._thresholds = thresholds or Thresholds()
 
     async def write(self, writing: Writing) -> Draft:
+        """Return the draft of the writing's artefact. A decision log stays as it is: only people decide."""
         type = ArtefactType(writing.type)
         content = to_stored(validate_content(type, self._build_content(type, writing)))
         return Draft(content=content, writer=self.name, facts=compute_facts_hash(content))
@@ -50,7 +51,7 @@ class RulesWriter:
 
 
 def is_same_except_times(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> bool:
-    """Return whether a content says nothing new.
+    """Return whether two contents differ at most in `last_synced`; False without an earlier one.
 
     The caller then stores no version: a quiet cycle changes nothing.
     """
@@ -60,7 +61,7 @@ def is_same_except_times(before: Mapping[str, Any] | None, after: Mapping[str, A
 
 
 def compute_facts_hash(content: Mapping[str, Any]) -> str:
-    """Return a hash of a content without times. Equal hashes mean that the next draft says nothing new."""
+    """Return a hash of a content without sync, raise and review times. Equal hashes mean nothing new."""
     return fingerprint(json.dumps(_remove_times(content), sort_keys=True, default=str))
 
 

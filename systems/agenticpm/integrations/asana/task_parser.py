@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, StrictBool, ValidationInfo, field_validator
 
-from agenticpm.domain.tickets import FieldChange, Milestone, Priority, Stage, Ticket
+from agenticpm.domain.tickets import FieldChange, Milestone, Priority, Ticket, TicketStage
 from agenticpm.integrations.response_models import ResponseModel, ResponseTime
 
 TEXT_CHARS_MAX: Final = 8000
@@ -51,18 +51,18 @@ PRIORITIES: Final = {
 SECTION_STAGES: Final = (
     (
         re.compile(r"\b(not (started|done)|to[ -]?do|backlog|ready|next|planned)\b", re.IGNORECASE),
-        Stage.to_do,
+        TicketStage.to_do,
     ),
     (
         re.compile(r"\b(done|complete|completed|closed|shipped|released|finished)\b", re.IGNORECASE),
-        Stage.done,
+        TicketStage.done,
     ),
     (
         re.compile(
             r"\b(doing|in[ -]progress|started|active|wip|review|testing|qa|blocked|on hold|waiting)\b",
             re.IGNORECASE,
         ),
-        Stage.in_progress,
+        TicketStage.in_progress,
     ),
 )
 BLOCKED_WORDS: Final = re.compile(r"\b(blocked|on hold)\b", re.IGNORECASE)
@@ -161,8 +161,8 @@ class Story(ResponseModel):
 def build_ticket(task: Task, section: NamedResource, stories: Sequence[Story]) -> Ticket:
     """Build the ticket of a task."""
     status = section.name or NO_SECTION
-    stage = Stage.done if task.completed else parse_stage(status)
-    reason = None if stage is Stage.done else _find_blocked_reason(task, status)
+    stage = TicketStage.done if task.completed else parse_stage(status)
+    reason = None if stage is TicketStage.done else _find_blocked_reason(task, status)
     points, priority = task.find_custom_field("points"), task.find_custom_field("priority")
     return Ticket(
         id=task.gid,
@@ -190,17 +190,17 @@ def build_ticket(task: Task, section: NamedResource, stories: Sequence[Story]) -
 
 
 def build_milestone(task: Task, section: NamedResource) -> Milestone:
-    is_done = task.completed or parse_stage(section.name or "") is Stage.done
+    is_done = task.completed or parse_stage(section.name or "") is TicketStage.done
     return Milestone(
         name=task.name, due_at=get_due_time(task), is_done=is_done, notes=task.notes[:TEXT_CHARS_MAX]
     )
 
 
-def parse_stage(section: str) -> Stage:
+def parse_stage(section: str) -> TicketStage:
     for words, stage in SECTION_STAGES:
         if words.search(section):
             return stage
-    return Stage.to_do
+    return TicketStage.to_do
 
 
 def get_due_time(dates: Task | Dates) -> datetime | None:
@@ -222,26 +222,28 @@ def _find_blocked_reason(task: Task, status: str) -> str | None:
     return (reason or f"Tagged {tags[0]}") if tags else None
 
 
-def _find_start_time(task: Task, stage: Stage, status: str, stories: Sequence[Story]) -> datetime | None:
+def _find_start_time(
+    task: Task, stage: TicketStage, status: str, stories: Sequence[Story]
+) -> datetime | None:
     """Return when work first began; None if the task was moved back to to-do. A task created in progress
     began when it was created.
     """
-    if stage is Stage.to_do:
+    if stage is TicketStage.to_do:
         return None
     moves = _list_moves(stories)
-    begun = [at for at, to in moves if to is Stage.in_progress]
-    was_born_so = not moves and parse_stage(status) is Stage.in_progress
+    begun = [at for at, to in moves if to is TicketStage.in_progress]
+    was_born_so = not moves and parse_stage(status) is TicketStage.in_progress
     return min(begun) if begun else (task.created_at if was_born_so else None)
 
 
-def _find_resolution_time(task: Task, stage: Stage, stories: Sequence[Story]) -> datetime | None:
-    if stage is not Stage.done:
+def _find_resolution_time(task: Task, stage: TicketStage, stories: Sequence[Story]) -> datetime | None:
+    if stage is not TicketStage.done:
         return None
-    ended = [at for at, to in _list_moves(stories) if to is Stage.done]
+    ended = [at for at, to in _list_moves(stories) if to is TicketStage.done]
     return task.completed_at or (max(ended) if ended else None)
 
 
-def _list_moves(stories: Sequence[Story]) -> list[tuple[datetime, Stage]]:
+def _list_moves(stories: Sequence[Story]) -> list[tuple[datetime, TicketStage]]:
     return [
         (each.created_at, parse_stage(each.new_section.name or ""))
         for each in stories

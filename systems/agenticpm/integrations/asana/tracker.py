@@ -24,7 +24,7 @@ from urllib.parse import quote
 import httpx2
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
-from agenticpm.domain.tickets import FieldChange, Health, Milestone, Plan, Stage, SyncPage, Ticket
+from agenticpm.domain.tickets import FieldChange, Health, Milestone, Plan, SyncPage, Ticket, TicketStage
 from agenticpm.integrations.asana.task_parser import (
     MILESTONE,
     STORY_FIELDS,
@@ -291,7 +291,7 @@ class AsanaTracker:
         self, task: Task, section: NamedResource, since: datetime | None
     ) -> Sequence[Story]:
         """Fetch the stories of a task if work has begun or it changed after `since`; else return none."""
-        has_begun = task.completed or parse_stage(section.name or "") is not Stage.to_do
+        has_begun = task.completed or parse_stage(section.name or "") is not TicketStage.to_do
         if has_begun or (since is not None and task.modified_at >= since):
             return await self._fetch_stories(task.gid) or ()
         return ()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agenticpm.domain.contents import ArtefactType
-from agenticpm.domain.tickets import Priority, Stage, Ticket, Writing
+from agenticpm.domain.tickets import Priority, Ticket, TicketStage, Writing
 from agenticpm.integrations.claude.wording import WORDINGS
 from holdfast.ai import DataBlock
 from holdfast.guarantees import redact
@@ -78,10 +78,10 @@ def _select_tickets(writing: Writing) -> list[Ticket]:
     urgency = list(Priority)
 
     def rank(ticket: Ticket) -> tuple[bool, bool, bool, int, str]:
-        is_idle = ticket.stage is not Stage.in_progress
+        is_idle = ticket.stage is not TicketStage.in_progress
         return (
             ticket.key not in named,
-            ticket.stage is Stage.done,
+            ticket.stage is TicketStage.done,
             is_idle,
             urgency.index(ticket.priority),
             ticket.key,

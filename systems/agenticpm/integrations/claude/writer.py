@@ -48,7 +48,7 @@ REASON_CHARS_MAX: Final = 200
 INSTRUCTIONS: Final = """\
 You write the words of a project's artefact for its team: short, plain, in English, no praise, no guesses. The draft has
 every number, date, status and name right: use these, contradict none, and add no others. Leave out what the data does not
-say. You need not fill what the draft already says well. Plain sentences only: no links, no addresses, no markup."""
+say. You need not fill what the draft already says well. Plain sentences only: no links, no addresses, no markup."""  # noqa: E501
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from agenticpm.domain.tickets import FieldChange, Milestone, Priority, Sprint, Stage, Ticket
+from agenticpm.domain.tickets import FieldChange, Milestone, Priority, Sprint, Ticket, TicketStage
 from agenticpm.integrations.jira.adf import to_plain_text
 from agenticpm.integrations.jira.read_position import from_milliseconds, to_milliseconds
 from holdfast.core.errors import ExternalServiceFailed
@@ -37,7 +37,7 @@ STANDARD_FIELDS: Final = (
     "fixVersions",
     "issuelinks",
 )
-STAGES: Final = {"new": Stage.to_do, "indeterminate": Stage.in_progress, "done": Stage.done}
+STAGES: Final = {"new": TicketStage.to_do, "indeterminate": TicketStage.in_progress, "done": TicketStage.done}
 # "undefined" is the category of a status without one.
 NO_CATEGORY: Final = "undefined"
 PRIORITIES: Final = {
@@ -98,7 +98,7 @@ def parse_fields(body: Any) -> CustomFields:
     return CustomFields(**{name: tuple(ids) for name, ids in found.items()})
 
 
-def parse_stages(body: Any) -> dict[str, Stage]:
+def parse_stages(body: Any) -> dict[str, TicketStage]:
     """Return the stage of every status by status id."""
     return {read_field(each, "id", str, JIRA): parse_stage(each) for each in read_objects(body, "statuses")}
 
@@ -127,7 +127,7 @@ def build_ticket(
     issue: Any,
     fields: CustomFields,
     history: Sequence[ChangelogEntry],
-    stages: Mapping[str, Stage],
+    stages: Mapping[str, TicketStage],
     site: str,
 ) -> Ticket:
     """Build the ticket of an issue from its fields and changelog."""
@@ -136,7 +136,7 @@ def build_ticket(
     stage, text = parse_stage(status), to_plain_text(issue_fields.get("description"))
     reason = (
         None
-        if stage is Stage.done
+        if stage is TicketStage.done
         else _find_blocked_reason(issue_fields, fields, read_field(status, "name", str, JIRA))
     )
     try:
@@ -236,11 +236,11 @@ def read_optional_time(body: Mapping[str, Any], name: str) -> datetime | None:
 # --- parts of an issue --------------------------------------------------------------------------------------
 
 
-def parse_stage(status: Mapping[str, Any]) -> Stage:
+def parse_stage(status: Mapping[str, Any]) -> TicketStage:
     key = read_field(read_field(status, "statusCategory", dict, JIRA), "key", str, JIRA)
     if key != NO_CATEGORY and key not in STAGES:
         raise _build_invalid_response(f"unknown status category {key!r}")
-    return STAGES.get(key, Stage.to_do)
+    return STAGES.get(key, TicketStage.to_do)
 
 
 def _find_blocked_reason(issue_fields: Mapping[str, Any], fields: CustomFields, status: str) -> str | None:
@@ -315,29 +315,31 @@ def _has_criteria(issue_fields: Mapping[str, Any], fields: CustomFields, text: s
 
 
 def _find_start_time(
-    stage: Stage, history: Sequence[ChangelogEntry], stages: Mapping[str, Stage]
+    stage: TicketStage, history: Sequence[ChangelogEntry], stages: Mapping[str, TicketStage]
 ) -> datetime | None:
     """Return when work first began; None if the ticket was moved back to to-do."""
-    begun = [at for at, to in _list_moves(history, stages) if to is Stage.in_progress]
-    return from_milliseconds(min(begun)) if begun and stage is not Stage.to_do else None
+    begun = [at for at, to in _list_moves(history, stages) if to is TicketStage.in_progress]
+    return from_milliseconds(min(begun)) if begun and stage is not TicketStage.to_do else None
 
 
 def _find_resolution_time(
     issue_fields: Mapping[str, Any],
-    stage: Stage,
+    stage: TicketStage,
     history: Sequence[ChangelogEntry],
-    stages: Mapping[str, Stage],
+    stages: Mapping[str, TicketStage],
 ) -> datetime | None:
-    if stage is not Stage.done:
+    if stage is not TicketStage.done:
         return None
     # Without a resolution in the workflow, only the move to the last status shows the time.
-    ended = [at for at, to in _list_moves(history, stages) if to is Stage.done]
+    ended = [at for at, to in _list_moves(history, stages) if to is TicketStage.done]
     return read_optional_time(issue_fields, "resolutiondate") or (
         from_milliseconds(max(ended)) if ended else None
     )
 
 
-def _list_moves(history: Sequence[ChangelogEntry], stages: Mapping[str, Stage]) -> list[tuple[int, Stage]]:
+def _list_moves(
+    history: Sequence[ChangelogEntry], stages: Mapping[str, TicketStage]
+) -> list[tuple[int, TicketStage]]:
     return [
         (entry.at, stage)
         for entry in history

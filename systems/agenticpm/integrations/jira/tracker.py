@@ -21,7 +21,16 @@ from zoneinfo import ZoneInfo
 
 import httpx2
 
-from agenticpm.domain.tickets import FieldChange, Health, Milestone, Plan, Sprint, Stage, SyncPage, Ticket
+from agenticpm.domain.tickets import (
+    FieldChange,
+    Health,
+    Milestone,
+    Plan,
+    Sprint,
+    SyncPage,
+    Ticket,
+    TicketStage,
+)
 from agenticpm.integrations.jira import issue_parser
 from agenticpm.integrations.jira.adf import build_document
 from agenticpm.integrations.jira.issue_parser import JIRA, ChangelogEntry, CustomFields, read_objects
@@ -54,7 +63,7 @@ class Site:
     account: str | None
     zone: ZoneInfo
     fields: CustomFields
-    stages: Mapping[str, Stage]
+    stages: Mapping[str, TicketStage]
 
 
 @dataclass(frozen=True)
@@ -443,7 +452,7 @@ def _find_transition(wanted: str, transitions: Sequence[Mapping[str, Any]]) -> M
     return next(iter([*by_name, *by_stage]), None)
 
 
-def _get_target(transition: Mapping[str, Any]) -> tuple[str, Stage]:
+def _get_target(transition: Mapping[str, Any]) -> tuple[str, TicketStage]:
     to = read_field(transition, "to", dict, JIRA)
     return read_field(to, "name", str, JIRA), issue_parser.parse_stage(to)
 

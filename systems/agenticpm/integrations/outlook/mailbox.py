@@ -136,7 +136,10 @@ class GraphTokens:
             "POST", url, form=form, has_effect=False, accepted_statuses=APP_REFUSED_STATUSES
         )
         if answer.status in APP_REFUSED_STATUSES:
-            text = f"{SIGN_IN_NAME} refused the app with {answer.status}: fix tenant, client_id or client_secret."
+            text = (
+                f"{SIGN_IN_NAME} refused the app with {answer.status}: fix tenant, client_id or "
+                "client_secret."
+            )
             raise ExternalServiceFailed(text, may_be_done=False)
         return parse_response(TokenResponse, answer.body, SIGN_IN_NAME)
 

@@ -250,13 +250,13 @@ SECURITY_SCHEMES: Final[dict[str, Any]] = {
         "description": "A JWT from the client's token issuer, with the tenant and the scopes: "
         "system/Claim.read, system/Claim.write, system/Subscription.read, system/Subscription.write.",
     },
-    "Session": {"type": "http", "scheme": "session", "description": "A session. Accepted only on reads."},
+    "Session": {"type": "http", "scheme": "session", "description": "A session, for reads only."},
     "SessionCookie": {"type": "apiKey", "in": "cookie", "name": "pagw_session"},
 }
 OPERATION_OUTCOME: Final[dict[str, Any]] = {
     "type": "object",
     "title": "OperationOutcome",
-    "description": "The reasons for a refusal as a FHIR resource. It repeats nothing of the request.",
+    "description": "The reasons for a refusal, as a FHIR resource. It contains no values of the request.",
     "required": ["resourceType", "issue"],
     "properties": {
         "resourceType": {"const": "OperationOutcome"},

@@ -65,7 +65,7 @@ OPTIONAL_KEY: Final = {
 CALLBACK: Final = build_parameter(
     CALLBACK_HEADER,
     "header",
-    "The URL to notify when the request ends. It has no query and must not contain patient data.",
+    "The URL to notify when the request ends. It must not have a query or contain patient data.",
     format="uri",
     maxLength=ADDRESS_CHARS_MAX,
 )
@@ -87,7 +87,7 @@ LIMIT: Final = build_parameter(
 SIGNATURE: Final = build_parameter(
     "x-payer-signature",
     "header",
-    "t=…,v1=…: the HMAC of time and body under the payer's secret.",
+    "t=TIMESTAMP,v1=SIGNATURE: HMAC-SHA256 of TIMESTAMP.BODY, in hex, with the payer's callback secret.",
     required=True,
 )
 

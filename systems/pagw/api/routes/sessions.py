@@ -69,7 +69,7 @@ def build_session_routes(gate: Gate) -> APIRouter:
     )
     @allow_anonymous
     async def log_out(request: Request) -> Response:
-        """End the session. Any caller that can name a session may end it."""
+        """End the session. The session itself is the credential: no token is needed."""
         session = get_session(request)
         if session is None:
             raise TokenRefused(

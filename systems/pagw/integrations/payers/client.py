@@ -43,7 +43,7 @@ _REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 
 @dataclass(frozen=True)
-class PayerAnswer:
+class PayerResponse:
     """The payer's answer about one request. `body` is the whole answer: store it as an object and nowhere
     else.
     """
@@ -67,19 +67,19 @@ class PayerClient:
     discard_token: Callable[[str], Awaitable[None]] | None = None
     clock: Clock = SYSTEM_CLOCK
 
-    async def submit(self, reference: str, body: bytes) -> PayerAnswer:
+    async def submit(self, reference: str, body: bytes) -> PayerResponse:
         """Submit a new request."""
         return await self._post(PATH, reference, body)
 
-    async def update(self, former: str, reference: str, body: bytes) -> PayerAnswer:
+    async def update(self, former: str, reference: str, body: bytes) -> PayerResponse:
         """Replace the request `former` with the one under `reference`."""
         return await self._post(f"{PATH}/{_check_reference(former)}/update", reference, body)
 
-    async def cancel(self, former: str, reference: str, body: bytes) -> PayerAnswer:
+    async def cancel(self, former: str, reference: str, body: bytes) -> PayerResponse:
         """Cancel the request `former` under its own `reference`."""
         return await self._post(f"{PATH}/{_check_reference(former)}/cancel", reference, body)
 
-    async def look_up(self, reference: str) -> PayerAnswer | None:
+    async def look_up(self, reference: str) -> PayerResponse | None:
         """Return the current answer about a reference, or None if the payer never acted on it."""
         path = f"{PATH}?reference={quote(_check_reference(reference), safe='')}"
         answer = await self._request("GET", path, None, {})
@@ -90,14 +90,14 @@ class PayerClient:
             )
         return self._parse_answer(found[0], reference, has_effect=False) if found else None
 
-    async def inquire(self, reference: str) -> PayerAnswer:
+    async def inquire(self, reference: str) -> PayerResponse:
         """Return the current answer about a reference. Raise `NotFound` if the payer does not know it."""
         found = await self.look_up(reference)
         if found is None:
             raise NotFound(f"{self._name} does not know the reference {reference}.")
         return found
 
-    async def _post(self, path: str, reference: str, body: bytes) -> PayerAnswer:
+    async def _post(self, path: str, reference: str, body: bytes) -> PayerResponse:
         headers = {KEY_HEADER: _check_reference(reference)}
         answer = await self._request("POST", path, _parse_json(body), headers)
         return self._parse_answer(answer.body, reference, has_effect=True)
@@ -162,7 +162,7 @@ class PayerClient:
             return ExternalServiceRefused(code or str(status), text)
         return ExternalServiceFailed(text, may_be_done=has_effect and status in PROXY_TIMEOUTS)
 
-    def _parse_answer(self, body: Any, reference: str, *, has_effect: bool) -> PayerAnswer:
+    def _parse_answer(self, body: Any, reference: str, *, has_effect: bool) -> PayerResponse:
         try:
             answer = PayerAnswerBody.model_validate(body)
         except ValidationError as error:
@@ -170,7 +170,9 @@ class PayerClient:
         if answer.reference != reference:
             # An answer about another patient's request must never be used for this one.
             raise self._build_invalid_response("the answer is about another reference", has_effect=has_effect)
-        return PayerAnswer(answer.status, json.dumps(body, allow_nan=False).encode(), answer.payer_reference)
+        return PayerResponse(
+            answer.status, json.dumps(body, allow_nan=False).encode(), answer.payer_reference
+        )
 
     def _build_invalid_response(self, reason: str, *, has_effect: bool) -> ExternalServiceFailed:
         return ExternalServiceFailed(f"Invalid response from {self._name}: {reason}.", may_be_done=has_effect)

@@ -108,5 +108,8 @@ def parse_payer_config(row: dict[str, Any]) -> PayerConfig:
         return PayerConfig.model_validate({name: value for name, value in row.items() if value is not None})
     except ValidationError as error:
         faults = error.errors(include_input=False, include_url=False, include_context=False)
-        text = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the row'}: {each['msg']}" for each in faults)
+        text = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or 'the row'}: {each['msg'].removeprefix('Value error, ')}"
+            for each in faults
+        )
         raise SettingsError(f"Invalid payer configuration: {text}. Fix payer_config.") from None

@@ -21,7 +21,7 @@ import httpx2
 from holdfast import Handler, Secrets, Stores, open_secrets
 from holdfast.core.errors import ExternalServiceFailed, IdempotencyMismatch, error_label
 from pagw.domain.statuses import Stage, Status
-from pagw.integrations.payers.client import PayerAnswer, PayerClient, make_client
+from pagw.integrations.payers.client import PayerClient, PayerResponse, make_client
 from pagw.model import files, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import IdempotencyRecord, RequestRow, RequestUpdate, StageMessage
@@ -107,7 +107,7 @@ class ApiConnector(BaseStage):
             raise
         return dict(done.result)
 
-    async def _submit(self, payer: PayerClient, request: RequestRow, sent: bytes) -> PayerAnswer:
+    async def _submit(self, payer: PayerClient, request: RequestRow, sent: bytes) -> PayerResponse:
         former = request.replaces or ""
         match request.kind:
             case "update":
@@ -117,7 +117,7 @@ class ApiConnector(BaseStage):
             case _:
                 return await payer.submit(request.pagw_id, sent)
 
-    async def _store_answer(self, request: RequestRow, answer: PayerAnswer) -> dict[str, Any]:
+    async def _store_answer(self, request: RequestRow, answer: PayerResponse) -> dict[str, Any]:
         """Store the answer as an object. The first of two answers stays and decides: a later lookup may say
         more, but the payer's callback brings that too.
         """

@@ -1,6 +1,4 @@
-"""The HTTP API of the sandbox help desk and shop, and the control endpoints for tests and demos
-(`/sandbox/…`).
-"""
+"""The HTTP API of the sandbox help desk and shop, and its control endpoints (`/sandbox/…`)."""
 
 from __future__ import annotations
 
@@ -32,7 +30,9 @@ EFFECTS: Final[dict[str, tuple[Effect, str]]] = {
 
 @dataclass
 class Sandbox:
-    """Both services. Callers must send `key`; an empty one means no key is required."""
+    """Both services. Callers must send `key`; an empty one means no key is required. `too_many` counts the
+    429 responses.
+    """
 
     clock: Clock = SYSTEM_CLOCK
     key: str = ""
@@ -63,7 +63,7 @@ class Sandbox:
         return _ok({"messages": [asdict(message) for message in ticket.messages]})
 
     async def get_activities(self, request: Request) -> Response:
-        """Return the effects on a ticket, filtered by their reference."""
+        """Return the effects on a ticket; only those with the query parameter `reference`, if it is given."""
         ticket = self._find_ticket(request)
         reference = request.query_params.get("reference")
         if ticket is None:
@@ -72,7 +72,7 @@ class Sandbox:
         return _ok({"activities": found})
 
     async def change_ticket(self, request: Request) -> Response:
-        """Add a message, a note, a tag or an assignee, by the last segment of the path."""
+        """Add a message, a note, a tag or an assignee: the last segment of the path says which."""
         ticket = self._find_ticket(request)
         effect, member = EFFECTS[request.url.path.rpartition("/")[2]]
         body = await request.json()
@@ -97,7 +97,9 @@ class Sandbox:
         return _ok({"ticket": ticket.to_json()})
 
     async def receive_message(self, request: Request) -> Response:
-        """Add a message of the customer and send the webhook."""
+        """Add a message of the customer and schedule its webhook. Return the message and the webhook's
+        payload.
+        """
         ticket = self._find_ticket(request)
         if ticket is None:
             return _not_found()
@@ -131,9 +133,11 @@ class Sandbox:
         return _ok({})
 
     async def get_ledger(self, request: Request) -> Response:
+        """Return every effect on a ticket, oldest first, and the number of 429 responses."""
         return _ok({"ledger": [to_json(entry) for entry in self.desk.ledger], "too_many": self.too_many})
 
     async def get_deliveries(self, request: Request) -> Response:
+        """Return how many webhook deliveries are under way, were accepted and were refused."""
         sent = self.deliveries
         return _ok({"pending": sent.pending, "done": sent.done, "refused": sent.refused})
 

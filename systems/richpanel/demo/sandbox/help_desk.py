@@ -75,7 +75,7 @@ class SandboxHelpDesk:
         self.ledger: list[LedgerEntry] = []
 
     def open_ticket(self, ticket_id: str, channel: str, customer: dict[str, str]) -> Ticket:
-        """Return the ticket; open it if it does not exist."""
+        """Return the ticket with this id; open it first if it does not exist."""
         return self._tickets.setdefault(ticket_id, Ticket(ticket_id, channel, customer))
 
     def find_ticket(self, ticket_id: str) -> Ticket | None:
@@ -83,7 +83,7 @@ class SandboxHelpDesk:
         return self._tickets.get(ticket_id)
 
     def add_customer_message(self, ticket: Ticket, text: str, message_id: str | None = None) -> Message:
-        """Add a message of the customer."""
+        """Add a message of the customer. Without `message_id` it gets a numbered one."""
         message = Message(
             message_id or f"msg-{ticket.id}-{len(ticket.messages) + 1}", "customer", text, self._now()
         )
@@ -91,7 +91,9 @@ class SandboxHelpDesk:
         return message
 
     def apply(self, ticket: Ticket, effect: Effect, value: str, reference: str) -> LedgerEntry:
-        """Apply an effect of the middleware. A repeated call applies it again."""
+        """Apply an effect of the middleware, record it in the ledger and return the entry. A repeated call
+        applies it again.
+        """
         match effect:
             case "message":
                 number = len(ticket.messages) + 1

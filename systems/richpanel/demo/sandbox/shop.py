@@ -1,4 +1,4 @@
-"""The sandbox shop's data: orders."""
+"""The sandbox shop's orders, in the memory of the process, by normalised number."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SandboxShop:
         self._orders[_normalise_number(order.number)] = order
 
     def find_order(self, number: str) -> dict[str, Any] | None:
-        """Return an order, or None."""
+        """Return an order as JSON, or None."""
         found = self._orders.get(_normalise_number(number))
         return None if found is None else asdict(found)
 

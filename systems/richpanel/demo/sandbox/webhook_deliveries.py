@@ -1,5 +1,4 @@
-"""Webhooks to the middleware, with the best-effort delivery of real help desks: signed, and at random
-repeated, late and out of order.
+"""The sandbox's webhook sender: signed deliveries, with copies that are late and out of order at random.
 
 A delivery without an answer, or with a temporary refusal (429, 5xx), is retried after a growing pause. A
 permanent refusal is not retried.
@@ -39,7 +38,9 @@ class DeliveryFaults:
 
 @dataclass(slots=True)
 class WebhookDeliveries:
-    """Sends webhooks to one address. `done` counts accepted deliveries, `refused` permanent refusals."""
+    """Sends webhooks to one address. `done` counts accepted deliveries, `refused` those that were refused
+    permanently or given up after `MAX_ATTEMPTS`.
+    """
 
     clock: Clock
     url: str = ""
@@ -58,11 +59,11 @@ class WebhookDeliveries:
 
     @property
     def pending(self) -> int:
-        """The number of deliveries under way."""
+        """The number of webhooks whose deliveries are under way, copies included."""
         return len(self._tasks)
 
     def schedule(self, payload: dict[str, Any]) -> None:
-        """Send the webhook, and its copies later; nothing without an address."""
+        """Send the webhook in the background, and its copies later. Do nothing if no address is set."""
         if not self.url:
             return
         copies = self._random.randint(1, max(1, self.faults.copies_max))
@@ -81,6 +82,7 @@ class WebhookDeliveries:
             self._client = None
 
     async def _deliver_all(self, payload: dict[str, Any], waits: list[float]) -> None:
+        """Deliver the webhook, then a copy after each of the `waits` (seconds)."""
         await self._deliver(payload)
 
         async def later(wait: float) -> None:
@@ -90,7 +92,7 @@ class WebhookDeliveries:
         await asyncio.gather(*(later(wait) for wait in waits))
 
     async def _deliver(self, payload: dict[str, Any]) -> None:
-        """Deliver one copy, with retries."""
+        """Deliver one copy. Retry temporary failures, at most `MAX_ATTEMPTS` times, and count the result."""
         body = json.dumps(payload).encode()
         for attempt in range(MAX_ATTEMPTS):
             status = await self._post(body)

@@ -1,7 +1,10 @@
-"""HTTP and WebSocket routes for employees and admins. Every call carries a token (`auth`) and sees only its
-caller's data; routes take the request alone and return a response (`holdfast.web.direct_routes`).
+"""HTTP and WebSocket routes for employees and admins, gathered by `build_api_routes`.
 
-    sockets    the WebSocket of an employee              connections  frames posted by other processes
+Every call carries a token (`auth`) and sees only its caller's data; the exception is `connections`, where
+processes of the service sign their calls. Endpoints take the request alone and return a response
+(`holdfast.web.direct_routes`).
+
+    sockets    the handshake of an employee's WebSocket  connections  frames posted by other processes
     bookings   request, follow, answer, approve          audits       by booking and by time, also as CSV
     policies   for admins                                csv_export   CSV that a spreadsheet does not execute
 """
@@ -23,7 +26,8 @@ from tripcortex.settings import TripCortexSettings
 
 
 def build_api_routes(stores: Stores) -> list[APIRouter]:
-    """Return the routers of the API; they share one hub of open sockets."""
+    """Return all routers of the API. The WebSocket route and the posting route share one hub of open sockets.
+    """
     gate, hub = Gate(stores, TripCortexSettings.load()), Hub()
     return [
         build_socket_routes(gate, hub),

@@ -1,6 +1,6 @@
-"""Routes for an employee's audit entries by time (D12), and CSV exports of audit and bookings.
+"""Routes: an employee's audit entries in a time range (D12), and CSV exports of audit entries and bookings.
 
-Admins may name any employee.
+The default is the caller's own data; admins may name any employee.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ BOOKING_COLUMNS: Final = (
 
 
 def build_audit_routes(gate: Gate) -> APIRouter:
+    """Return the router of `/audit`, `/audit.csv` and `/bookings.csv`."""
     router = APIRouter(tags=["audit"])
     stores = gate.stores
 
@@ -123,11 +124,14 @@ def build_audit_routes(gate: Gate) -> APIRouter:
 
 
 def build_audit_row(entry: AuditRecord) -> Mapping[str, Any]:
+    """Return an audit entry as a CSV row: the fields of its API view, by their camel-case names."""
     return build_audit_view(entry).model_dump(by_alias=True)
 
 
 def build_booking_row(booking: Booking) -> Mapping[str, Any]:
-    """Return a booking's row for reports: price and budget cap, days ahead, breaches of the policy."""
+    """Return a booking as a CSV row: the trip, the chosen option, price and budget cap, days ahead, breaches,
+    end.
+    """
     plan, option = booking.booking_plan, booking.selected_option
     trip = None if plan is None else plan.parameters
     return {

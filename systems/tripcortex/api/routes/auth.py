@@ -1,6 +1,6 @@
-"""Authentication and authorization in front of every route that serves an employee.
+"""The wrapper around every employee route: bearer token, admin role, correlation id, and problem responses.
 
-correlation id → caller (token) → role → route; an error in any of them becomes a problem (RFC 9457)
+    correlation id → caller (token) → role → route; an error in any of them becomes a problem (RFC 9457)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tripcortex.api.trips import Trips
 from tripcortex.settings import TripCortexSettings
 
 CORRELATION_HEADER: Final = "x-correlation-id"
-UNEXPECTED: Final = "The service failed unexpectedly. Report it with this instance."
+UNEXPECTED: Final = "The service failed unexpectedly. Please report it with its `instance`."
 
 Endpoint = Callable[[Request, Employee], Awaitable[Response]]
 PlainEndpoint = Callable[[Request], Awaitable[Response]]
@@ -31,7 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class Gate:
-    """Dependencies and authentication of the routes. One per process and component."""
+    """The stores, settings, authenticator and booking operations that the routes share, and their
+    authentication.
+
+    One per process and component.
+    """
 
     def __init__(self, stores: Stores, settings: TripCortexSettings) -> None:
         self.stores, self.settings = stores, settings
@@ -43,7 +47,10 @@ class Gate:
         )
 
     def authenticated(self, *, admins: bool = False) -> Callable[[Endpoint], PlainEndpoint]:
-        """Return a decorator that authenticates the caller and passes the employee to the endpoint."""
+        """Return a decorator that authenticates the bearer token and passes the employee to the endpoint.
+
+        With `admins`, only admins get in. Errors are answered as problems (`respond`).
+        """
 
         def guarded(endpoint: Endpoint) -> PlainEndpoint:
             async def answered(request: Request) -> Response:
@@ -61,7 +68,10 @@ class Gate:
 
 
 async def respond(request: Request, route: Callable[[], Awaitable[Response]]) -> Response:
-    """Return the route's response or its problem, with a correlation id in the response."""
+    """Call the route and return its response, or the problem response of the error it raised.
+
+    Add a new correlation id as a header, and `cache-control: no-store` unless the route set it.
+    """
     with bind_correlation_id() as id:
         try:
             answer = await route()
@@ -74,7 +84,8 @@ async def respond(request: Request, route: Callable[[], Awaitable[Response]]) ->
 
 
 async def build_error_response(request: Request, error: Exception) -> Response:
-    """Return the problem response of an error; for an unknown error a 500 without its details."""
+    """Return the problem response of an error; for an unknown error log its location and return a bare 500.
+    """
     try:
         return await build_problem_response(request, error)
     except Exception as unknown:
@@ -86,19 +97,19 @@ async def build_error_response(request: Request, error: Exception) -> Response:
 
 
 async def build_problem(call: HTTPConnection, error: Exception) -> Mapping[str, Any]:
-    """Return the problem object alone, for a WebSocket."""
+    """Return the JSON object of an error's problem response, for a frame of the WebSocket."""
     answer = await build_error_response(to_request(call), error)
     problem: Mapping[str, Any] = json.loads(bytes(answer.body))
     return problem
 
 
 def to_request(call: HTTPConnection) -> Request:
-    """Return a handshake as an HTTP request."""
+    """Return a WebSocket handshake as an HTTP GET request, as the problem responses need one."""
     return Request({**call.scope, "type": "http", "method": "GET"})
 
 
 def copy_name(answered: PlainEndpoint, endpoint: Callable[..., Awaitable[Response]]) -> PlainEndpoint:
-    """Copy the endpoint's name.
+    """Give the wrapper `answered` the endpoint's name, qualified name and docstring; return it.
 
     Not by `functools.wraps`: the signature must stay that of an endpoint with the request alone.
     """
@@ -108,6 +119,7 @@ def copy_name(answered: PlainEndpoint, endpoint: Callable[..., Awaitable[Respons
 
 
 def _format_frames(error: BaseException) -> str:
+    """Return file and line of the last four frames of the error's traceback."""
     frame, found = error.__traceback__, []
     while frame is not None:
         found.append(f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}")

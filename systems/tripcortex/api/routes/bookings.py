@@ -1,4 +1,4 @@
-"""Routes for bookings: request, follow, answer and cancel by the owner, and decide by the approver."""
+"""Booking routes: request, follow, answer and cancel for the owner; list and decide for the approver."""
 
 from __future__ import annotations
 
@@ -33,12 +33,20 @@ from tripcortex.model.entities import Booking
 
 
 def build_booking_routes(gate: Gate) -> APIRouter:
+    """Return the routes that request a trip and read bookings and their audit entries."""
     router = APIRouter(tags=["bookings"])
     stores, trips = gate.stores, gate.trips
 
     @router.post(
         "/bookings",
-        **describe("requestTrip", "Request a trip", request_body=TripAsked, response=BookingView, status=202),
+        **describe(
+            "requestTrip",
+            "Request a trip",
+            request_body=TripAsked,
+            response=BookingView,
+            status=202,
+            descriptions={202: "The request is accepted. Read the booking to follow its progress."},
+        ),
     )
     @gate.authenticated()
     async def request_trip(request: Request, employee: Employee) -> Response:
@@ -98,7 +106,7 @@ def build_booking_routes(gate: Gate) -> APIRouter:
 
 
 def build_decision_routes(gate: Gate) -> APIRouter:
-    """Return the routes that answer what a booking waits for, and cancel it."""
+    """Return the routes that answer what a booking waits for (choice, answer, approval), and cancel it."""
     router = APIRouter(tags=["bookings"])
     trips = gate.trips
 
@@ -181,14 +189,16 @@ def build_decision_routes(gate: Gate) -> APIRouter:
 
 
 def build_approval_routes(gate: Gate) -> APIRouter:
-    """Return the routes for approvers."""
+    """Return the routes that list and read the approvals that wait for the caller."""
     router = APIRouter(tags=["approvals"])
     trips = gate.trips
 
     @router.get(
         "/approvals",
         **describe(
-            "listApprovals", "List what waits for the caller's decision, oldest first", response=Approvals
+            "listApprovals",
+            "List the approvals that wait for the caller's decision, oldest first",
+            response=Approvals,
         ),
     )
     @gate.authenticated()
@@ -201,7 +211,7 @@ def build_approval_routes(gate: Gate) -> APIRouter:
         "/approvals/{booking_id}",
         **describe(
             "getApproval",
-            "Get what there is to decide about a booking",
+            "Get the approval that waits for a decision on a booking",
             parameters=[BOOKING_ID],
             response=ApprovalView,
         ),
@@ -216,4 +226,5 @@ def build_approval_routes(gate: Gate) -> APIRouter:
 
 
 def _build_view(gate: Gate, booking: Booking) -> BookingView:
+    """Return the owner's view of a booking, with the token of its current wait unless that is an approval."""
     return build_booking_view(booking, gate.trips.get_owner_token(booking))

@@ -1,6 +1,6 @@
-"""The route where other processes post frames to a connection that this one holds.
+"""Route where other processes of the service post a frame to a WebSocket that this process holds.
 
-The sender is `api.websocket.node_gateway`.
+Calls are signed with a shared secret. The sender is `api.websocket.node_gateway`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ GONE: Final = 410
 
 
 def build_connection_routes(gate: Gate, hub: Hub) -> APIRouter:
+    """Return the router of `POST /@connections/{connection_id}`: verify the signature, then send; 410 if
+    gone.
+    """
     router = APIRouter(tags=["live"])
     secrets = open_secrets()
 

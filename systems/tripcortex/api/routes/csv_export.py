@@ -1,6 +1,6 @@
-"""CSV export (RFC 4180), streamed: a page is read when the previous one has been sent.
+"""CSV responses (RFC 4180) from paged reads, streamed: the next page is read when one has been sent.
 
-A cell that a spreadsheet would execute as a formula gets a leading apostrophe, so a request's text stays
+A text cell that a spreadsheet would execute as a formula gets a leading apostrophe, so a request's text stays
 text.
 """
 
@@ -28,7 +28,7 @@ ReadPage = Callable[[str | None], Any]
 async def build_csv_response(
     file_name: str, columns: Sequence[str], read_page: ReadPage, build_row: Callable[[Any], Mapping[str, Any]]
 ) -> Response:
-    """Return the rows as a CSV file.
+    """Return a streamed CSV download with a header row and the rows of all pages; `build_row` maps an item.
 
     The first page is read before the response starts, so an error there is a problem response.
     """
@@ -49,6 +49,7 @@ async def _generate_lines(
     read_page: ReadPage,
     build_row: Callable[[Any], Mapping[str, Any]],
 ) -> AsyncIterator[bytes]:
+    """Yield the header, then the encoded rows of `page` and of each page after it."""
     yield _encode_rows([columns])
     while True:
         if page.items:
@@ -60,7 +61,10 @@ async def _generate_lines(
 
 
 def format_cell(value: Any) -> str:
-    """Format a value as the text of a CSV cell."""
+    """Format a value as the text of a CSV cell: None is empty, times are ISO 8601, dicts and lists are JSON.
+
+    Text that a spreadsheet would execute is escaped; numbers are not.
+    """
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -74,6 +78,7 @@ def format_cell(value: Any) -> str:
 
 
 def _escape_formula(text: str) -> str:
+    """Put an apostrophe before text that starts, after spaces, with a formula character."""
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
 
 

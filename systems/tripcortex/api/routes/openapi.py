@@ -1,6 +1,6 @@
-"""OpenAPI descriptions of the routes.
+"""OpenAPI descriptions of the routes: shared parameters, `describe` for one route, security schemes.
 
-Endpoints take the request alone, so their parameters are declared here.
+Endpoints take the request alone, so FastAPI cannot derive their parameters: they are declared here.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ SCHEMES: Final[dict[str, Any]] = {
         "scheme": "bearer",
         "bearerFormat": "JWT",
         "description": (
-            "A session token of the employees' issuer (Clerk's shape). Admins have role org:admin."
+            "A session token from the employees' token issuer, in Clerk's format. Admins have the "
+            "role org:admin."
         ),
     }
 }
 
 
 class Csv(Response):
+    """The response class of a route that answers CSV, for its media type in OpenAPI."""
     media_type = CSV
 
 
@@ -43,8 +45,12 @@ class NoContent(Response):
 def build_parameter(
     name: str, place: str, description: str, *, required: bool = False, **schema: Any
 ) -> Parameter:
-    told = {"name": name, "in": place, "description": description, "required": required or place == "path"}
-    return {**told, "schema": {"type": "string", **schema}}
+    """Return an OpenAPI parameter; `place` is path, query or header, `schema` extends the type string.
+
+    Path parameters are always required.
+    """
+    parameter = {"name": name, "in": place, "description": description, "required": required or place == "path"}
+    return {**parameter, "schema": {"type": "string", **schema}}
 
 
 BOOKING_ID: Final = build_parameter("booking_id", "path", "The id of a booking, a ULID.", pattern=ULID)
@@ -54,7 +60,10 @@ EDITION_ID: Final = build_parameter(
 )
 CONNECTION_ID: Final = build_parameter("connection_id", "path", "The id of an open connection.")
 SIGNATURE: Final = build_parameter(
-    SIGNATURE_HEADER, "header", "t=…,v1=…: over time, connection and body.", required=True
+    SIGNATURE_HEADER,
+    "header",
+    "t=TIMESTAMP,v1=SIGNATURE, computed from timestamp, connection id and body.",
+    required=True,
 )
 CURSOR: Final = build_parameter("cursor", "query", "The cursor of the previous page; omit it for the first.")
 LIMIT: Final = build_parameter(
@@ -73,9 +82,11 @@ UNTIL: Final = build_parameter(
     "until", "query", "End of the range, inclusive; default: now.", format="date-time"
 )
 EMPLOYEE: Final = build_parameter(
-    "employeeId", "query", "The employee; only for admins. Default: the caller."
+    "employeeId", "query", "The employee whose entries to return; only for admins. Default: the caller."
 )
-FILE_NAME: Final = build_parameter("fileName", "query", "The file's name, if the body is the file.")
+FILE_NAME: Final = build_parameter(
+    "fileName", "query", "The name of the file. Needed if the body is the file itself."
+)
 
 
 def describe(
@@ -89,16 +100,17 @@ def describe(
     schemes: Sequence[str] = ("Bearer",),
     descriptions: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the declaration of a route.
+    """Return the keyword arguments of a FastAPI route decorator that describe the route in OpenAPI.
 
-    `request_body` is a model or OpenAPI content; `response` is a model or a media type.
+    `request_body` is a model or OpenAPI content; `response` is a model or a media type; `descriptions` are by
+    status.
     """
     extra: dict[str, Any] = {"parameters": list(parameters)}
     if request_body is not None:
         extra["requestBody"] = {"required": True, "content": _build_content(request_body)}
     if schemes:
         extra["security"] = [{each: []} for each in schemes]
-    words = {status: "Done.", **(descriptions or {})}
+    words = {status: "Success.", **(descriptions or {})}
     answers: dict[int | str, dict[str, Any]] = {each: {"description": word} for each, word in words.items()}
     if isinstance(response, str):
         answers[status]["content"] = {response: {"schema": {"type": "string"}}}
@@ -116,7 +128,7 @@ def describe(
 
 
 def add_security_schemes(app: FastAPI) -> None:
-    """Add the security schemes to the OpenAPI document; for `System.configure_app`."""
+    """Make `app.openapi()` include the security schemes; for `System.configure_app`."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -134,6 +146,7 @@ def _get_response_class(gives: type[BaseModel] | str | None) -> type[Response]:
 
 
 def _build_content(takes: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any]:
+    """Return OpenAPI content: a mapping as given, a model as inline JSON Schema."""
     if isinstance(takes, Mapping):
         return dict(takes)
     # Inline: a reference would need the components of an app that does not exist yet.

@@ -1,4 +1,4 @@
-"""Routes for admins: upload, replace, roll back and remove policies, and try a question.
+"""Policy routes, for admins only: upload, list, replace, roll back and remove policies, and try a question.
 
 An upload is accepted (202) and ingested later: its status shows the progress, or why it failed.
 """
@@ -67,6 +67,7 @@ FILE_CONTENT: Final[Mapping[str, Any]] = {
 
 
 def build_policy_routes(gate: Gate) -> APIRouter:
+    """Return the routes that upload, list, read and replace policies."""
     router = APIRouter(tags=["policies"])
     stores, bytes_max = gate.stores, gate.settings.policy_bytes_max
 
@@ -79,7 +80,7 @@ def build_policy_routes(gate: Gate) -> APIRouter:
             request_body=FILE_CONTENT,
             response=PolicyView,
             status=202,
-            descriptions={202: "Accepted; it is ingested next."},
+            descriptions={202: "The file is stored. Read the edition to follow its ingestion."},
         ),
     )
     @gate.authenticated(admins=True)
@@ -117,7 +118,7 @@ def build_policy_routes(gate: Gate) -> APIRouter:
             request_body=FILE_CONTENT,
             response=PolicyView,
             status=202,
-            descriptions={202: "Accepted; it is ingested next."},
+            descriptions={202: "The file is stored. Read the edition to follow its ingestion."},
         ),
     )
     @gate.authenticated(admins=True)
@@ -131,6 +132,7 @@ def build_policy_routes(gate: Gate) -> APIRouter:
 
 
 def build_policy_admin_routes(gate: Gate) -> APIRouter:
+    """Return the routes that roll back and remove an edition, and try a question."""
     router = APIRouter(tags=["policies"])
     stores = gate.stores
 
@@ -184,6 +186,7 @@ def build_policy_admin_routes(gate: Gate) -> APIRouter:
 
 
 def _parse_policy_id(request: Request) -> UUID:
+    """Return the UUID in the path. Raise `NotFound` if it is not one."""
     try:
         return UUID(request.path_params["policy_id"])
     except ValueError:
@@ -191,7 +194,10 @@ def _parse_policy_id(request: Request) -> UUID:
 
 
 async def _parse_upload(request: Request, employee: Employee, bytes_max: int) -> Upload:
-    """Parse an upload: a form with a file, or a file's bytes with its name in the query."""
+    """Parse an upload by its content type: a form with a file, or a file's bytes with its name in the query.
+
+    Raise 415 for JSON, a URL-encoded form or no content type, 413 if the body is larger than `bytes_max`.
+    """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == FORM_MEDIA_TYPE:
         return await _parse_form(limit_body(request, bytes_max + FORM_BYTES_MAX), employee)
@@ -205,6 +211,7 @@ async def _parse_upload(request: Request, employee: Employee, bytes_max: int) ->
 
 
 async def _parse_form(request: Request, employee: Employee) -> Upload:
+    """Return the form's file and, if sent, its validated rules. Raise `InvalidRequest` without a file."""
     async with request.form(max_files=2, max_fields=4, max_part_size=RULES_BYTES_MAX) as form:
         file, rules = form.get(FILE_FIELD), form.get(RULES_FIELD)
         if not isinstance(file, UploadFile):
@@ -219,7 +226,10 @@ async def _parse_form(request: Request, employee: Employee) -> Upload:
 
 
 async def _read_rules_text(field: UploadFile | str | None) -> str:
-    """Return the rules' JSON from a form field or an uploaded file."""
+    """Return the JSON text of the form's rules, sent as a field or as a file; empty if the field is absent.
+
+    Raise `InvalidRequest` for a file that is empty, too large or not UTF-8.
+    """
     if not isinstance(field, UploadFile):
         return field or ""
     body = await field.read(RULES_BYTES_MAX + 1)
@@ -234,7 +244,7 @@ async def _read_rules_text(field: UploadFile | str | None) -> str:
 
 
 def _parse_rules(text: str) -> dict[str, Any]:
-    """Validate the rules; return them as sent, which is how they are stored."""
+    """Validate the rules as a `TravelPolicy`; return the JSON as sent, which is how it is stored."""
     TravelPolicy.parse(text)
     rules: dict[str, Any] = json.loads(text)
     return rules

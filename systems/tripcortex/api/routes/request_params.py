@@ -1,4 +1,4 @@
-"""Parsing of requests: the body within its limits, and the parameters."""
+"""Parsing of requests: the body within limits of size and time, and the query parameters of lists."""
 
 from __future__ import annotations
 
@@ -31,17 +31,22 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Range(NamedTuple):
+    """A time range in UTC, both ends inclusive."""
     since: datetime
     until: datetime
 
 
 async def parse_json(request: Request, model: type[M]) -> M:
-    """Parse the JSON body. Raise pydantic's `ValidationError`, which is answered without the input."""
+    """Parse the JSON body, at most 64 KiB; an empty body counts as `{}`.
+
+    Raise pydantic's `ValidationError`, which is answered without the input.
+    """
     return model.model_validate_json(await read_body(request, JSON_BYTES_MAX) or b"{}")
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """Read the body. Refuse it if its declared length, or what arrives, is larger than `bytes_max`."""
+    """Read the body. Raise 413 if its declared or actual length is above `bytes_max`, 408 after 60 seconds.
+    """
     _refuse_too_large(request, bytes_max)
     try:
         async with asyncio.timeout(BODY_S_MAX):
@@ -51,7 +56,10 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
 
 
 def limit_body(request: Request, bytes_max: int) -> Request:
-    """Return the request with its body limited as in `read_body`, for code that reads it itself (a form)."""
+    """Return the request with its body limited to `bytes_max`, for code that reads it itself (a form).
+
+    Unlike `read_body` it has no time limit.
+    """
     _refuse_too_large(request, bytes_max)
     read = 0
 
@@ -67,6 +75,7 @@ def limit_body(request: Request, bytes_max: int) -> Request:
 
 
 def _refuse_too_large(request: Request, bytes_max: int) -> None:
+    """Raise 413 if the declared content length is above the limit."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > bytes_max:
         raise _build_too_large(bytes_max)
@@ -82,10 +91,12 @@ async def _read_stream(request: Request, bytes_max: int) -> bytes:
 
 
 def _build_too_large(bytes_max: int) -> HTTPException:
+    """Return the 413 error; the caller raises it."""
     return HTTPException(TOO_LARGE, f"The body is larger than the limit of {bytes_max} bytes.")
 
 
 def parse_limit(request: Request) -> int:
+    """Return the page size `limit`, 20 by default. Raise `InvalidRequest` unless it is from 1 to 200."""
     given = request.query_params.get("limit", str(LIMIT_DEFAULT))
     if not (given.isascii() and given.isdigit() and len(given) < 10 and 1 <= int(given) <= LIMIT_MAX):
         raise InvalidRequest(f"Invalid limit: expected an integer from 1 to {LIMIT_MAX}.")
@@ -93,7 +104,10 @@ def parse_limit(request: Request) -> int:
 
 
 def parse_cursor(request: Request) -> str | None:
-    """Return the cursor. It holds a position but no partition: every caller sees only their own data."""
+    """Return the parameter `cursor`, or None for the first page. Raise `InvalidRequest` for a bad length.
+
+    A cursor holds a position but no partition, so every caller sees only their own data.
+    """
     given = request.query_params.get("cursor")
     if given is not None and not 1 <= len(given) <= CURSOR_CHARS_MAX:
         raise InvalidRequest(
@@ -103,7 +117,10 @@ def parse_cursor(request: Request) -> str | None:
 
 
 def parse_range(request: Request, clock: Clock) -> Range:
-    """Return the time range of `since` and `until`; by default the last 30 days."""
+    """Return the range of `since` and `until`. `until` defaults to now, `since` to 30 days before it.
+
+    Raise `InvalidRequest` if a time is invalid or `since` is later than `until`.
+    """
     until = _parse_time(request, "until") or datetime.fromtimestamp(clock.now(), UTC)
     try:
         since = _parse_time(request, "since") or until - timedelta(days=RANGE_DAYS)
@@ -115,7 +132,10 @@ def parse_range(request: Request, clock: Clock) -> Range:
 
 
 def parse_employee(request: Request, caller: Employee) -> EmployeeId:
-    """Return the employee whose entries are requested: the caller, or for admins the one in `employeeId`."""
+    """Return the employee whose entries are requested: the one in `employeeId`, by default the caller.
+
+    Raise `CallerForbidden` if a caller who is not an admin names another employee.
+    """
     named = request.query_params.get("employeeId")
     if named is None or named == caller.employee_id:
         return caller.employee_id
@@ -126,6 +146,7 @@ def parse_employee(request: Request, caller: Employee) -> EmployeeId:
 
 
 def _parse_time(request: Request, name: str) -> datetime | None:
+    """Return the parameter `name` in UTC, or None if absent. Raise `InvalidRequest` without a time zone."""
     given = request.query_params.get(name)
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""Schemas of requests and responses: bookings, audit entries and policies."""
+"""Schemas of the HTTP requests and responses, and the functions that build responses from stored rows."""
 
 from __future__ import annotations
 
@@ -65,11 +65,15 @@ class BookingView(View):
     confirmation_number: str | None = None
     e_ticket_number: str | None = None
     paid_usd: Decimal | None = None
-    fallback_url: str | None = Field(default=None, description="A page to book by hand, if booking failed.")
+    fallback_url: str | None = Field(
+        default=None, description="A page where you can book, if booking failed."
+    )
     created_at: datetime
     updated_at: datetime
     due_at: datetime | None = Field(default=None, description="The deadline of the current wait.")
-    token: str | None = Field(default=None, description="The token that answers the current wait.")
+    token: str | None = Field(
+        default=None, description="The token of the current wait: send it with the answer."
+    )
 
 
 class BookingPage(View):
@@ -216,6 +220,7 @@ class QuestionAsked(RequestBody):
 
 
 def build_booking_view(booking: Booking, token: str | None = None) -> BookingView:
+    """Return the owner's view of a booking; `token` answers its current wait."""
     shown = {name: getattr(booking, name) for name in BookingView.model_fields if hasattr(booking, name)}
     waits_for = WAITS_FOR.get(booking.flow_state)
     return BookingView.model_validate(
@@ -224,7 +229,7 @@ def build_booking_view(booking: Booking, token: str | None = None) -> BookingVie
 
 
 def build_approval_view(booking: Booking) -> ApprovalView:
-    """Return the view of a booking that waits for an approval."""
+    """Return the approver's view of a booking. Raise `InternalError` if it has no option or no approval."""
     option, approval = booking.selected_option, booking.approval
     if option is None or approval is None:
         raise InternalError(
@@ -241,6 +246,7 @@ def build_approval_view(booking: Booking) -> ApprovalView:
 
 
 def build_decided_view(booking: Booking) -> DecidedView:
+    """Return what an approver sees of a booking after the decision."""
     return DecidedView.model_validate(booking)
 
 
@@ -253,4 +259,5 @@ def build_policy_view(policy: Policy) -> PolicyView:
 
 
 def build_response(view: View, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return the view as a JSON response with camel-case names."""
     return Response(view.model_dump_json(by_alias=True), status, headers, media_type=JSON)

@@ -1,9 +1,10 @@
-"""The WebSocket of an employee, at `/ws`.
+"""The WebSocket route `/ws`, only its handshake: it authenticates the employee, then `Sessions` serves.
 
-The handshake authenticates the employee: by the header `Authorization: Bearer TOKEN`, or, from a browser,
-which cannot set one, by a subprotocol: `new WebSocket(url, ["tripcortex.v1", "bearer." + token])`. The answer
-selects `tripcortex.v1` and never the token. A token in the URL is refused, because URLs are logged. A refused
-handshake is answered with its status (401, 429, 503) and a problem.
+The token comes in the header `Authorization: Bearer TOKEN`, or, from a browser, which cannot set one, as a
+subprotocol: `new WebSocket(url, ["tripcortex.v1", "bearer." + token])`. The answer selects `tripcortex.v1`
+and never the token. A token in the URL is refused, because URLs are logged. A refused handshake is answered
+with its status (401, 429, 503) and a problem. Messages after the handshake are handled in
+`api.websocket.sessions`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def build_socket_routes(gate: Gate, hub: Hub) -> APIRouter:
+    """Return the router of the WebSocket `/ws`: authenticate, then serve until the connection ends."""
     router = APIRouter(tags=["live"])
     desk = ActionHandler(gate.stores, gate.trips, gate.authenticator)
 
@@ -48,7 +50,10 @@ def build_socket_routes(gate: Gate, hub: Hub) -> APIRouter:
 
 
 def read_token(socket: WebSocket) -> str:
-    """Return the token of the handshake, from the subprotocol or the Authorization header."""
+    """Return the token of the handshake, from the subprotocol `bearer.TOKEN` or the Authorization header.
+
+    Raise `TokenRefused` if there is none, several, or one in the URL.
+    """
     if "token" in socket.query_params:
         raise TokenRefused(
             "TokenMissing",
@@ -65,7 +70,8 @@ def read_token(socket: WebSocket) -> str:
 
 
 def get_node_url(socket: WebSocket, configured: str) -> str:
-    """Return the URL of this process for other processes: configured, or the address of the socket."""
+    """Return the URL at which other processes reach this one: `configured`, or the socket's server address.
+    """
     if configured:
         return configured.rstrip("/")
     host, port = socket.scope["server"]
@@ -73,7 +79,7 @@ def get_node_url(socket: WebSocket, configured: str) -> str:
 
 
 async def _refuse(socket: WebSocket, error: Exception) -> None:
-    """Answer an error: with a problem response before the handshake is answered, else by closing."""
+    """Refuse a handshake with the error's problem response; if it was already accepted, close with 1011."""
     answer = await build_error_response(to_request(socket), error)
     if socket.application_state is WebSocketState.CONNECTING:
         await socket.send_denial_response(answer)

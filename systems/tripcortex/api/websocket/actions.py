@@ -1,11 +1,11 @@
-"""Actions that clients send over a WebSocket, and their handler.
+"""The actions that clients send over a WebSocket: their schemas, `parse_action`, and the `ActionHandler`.
 
     {"action": "request", "text": "Boston to Chicago next Tuesday"}
     {"action": "choose", "bookingId": "…", "optionId": "…"}     with `token`: only the wait of that token
     {"action": "answer", "bookingId": "…", "text": "…"}         likewise
     {"action": "cancel", "bookingId": "…"}
     {"action": "decide", "bookingId": "…", "employeeId": "…", "decision": "approve"}
-                                            or "refuse"; by the assigned approver
+                        or "refuse"; by the assigned approver
     {"action": "ack", "messageId": "…"}
     {"action": "resume"}                    send all unacknowledged messages again
     {"action": "renew", "token": "…"}       a new token of the same employee, before the old one expires
@@ -117,12 +117,12 @@ _ACTIONS: Final[TypeAdapter[AnyAction]] = TypeAdapter(Annotated[AnyAction, Field
 
 
 def parse_action(text: str) -> AnyAction:
-    """Parse an action. Raise pydantic's `ValidationError` if it is invalid."""
+    """Parse the JSON text of an action. Raise pydantic's `ValidationError` if it is invalid."""
     return _ACTIONS.validate_json(text)
 
 
 class Client:
-    """The client at the other end of a socket.
+    """The client at the other end of a socket; `resume` resends its unacknowledged messages.
 
     Renewing the token replaces `employee` with the same employee's new claims.
     """
@@ -140,7 +140,7 @@ class ActionHandler:
     async def handle(self, client: Client, action: AnyAction) -> Mapping[str, Any]:
         """Handle an action and return the fields of its answer.
 
-        Raise if it is refused; then nothing has changed.
+        Raise the error that refused it; then nothing has changed.
         """
         employee = client.employee
         match action:
@@ -172,13 +172,17 @@ class ActionHandler:
         )
 
     async def _acknowledge(self, employee: Employee, message_id: str) -> Mapping[str, Any]:
-        """Acknowledge a message. Idempotent: a client that missed the answer sends the action again."""
+        """Delete a message that the client received. Raise `InvalidRequest` if the id is not a ULID.
+
+        Idempotent: a client that missed the answer sends the action again.
+        """
         if not ULID_FORM.fullmatch(message_id):
             raise InvalidRequest("Invalid messageId: expected the messageId of a message that you received.")
         await self._stores.run(patterns.acknowledge(employee.employee_id, Ulid(message_id)))
         return {"messageId": message_id}
 
     async def _renew_token(self, client: Client, token: str) -> Mapping[str, Any]:
+        """Verify a new token of the same employee and use it from now on; return when it expires."""
         fresh = await self._authenticator.authenticate(token)
         if fresh.employee_id != client.employee.employee_id:
             raise InvalidRequest("The token belongs to another employee: open a new connection with it.")
@@ -187,4 +191,5 @@ class ActionHandler:
 
 
 def _to_answer(booking: Booking) -> Mapping[str, Any]:
+    """Return the fields of an answer about a booking: its id and status."""
     return {"bookingId": booking.booking_id, "status": booking.status.value}

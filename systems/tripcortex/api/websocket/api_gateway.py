@@ -1,4 +1,4 @@
-"""Gateway to connections that Amazon API Gateway holds: PostToConnection of its management API.
+"""Gateway to WebSocket connections that Amazon API Gateway holds (PostToConnection of its management API).
 
 NOT TESTED against the service, only against the request and error shapes that Amazon documents. The client is
 a port with one method, which `boto3.client("apigatewaymanagementapi", endpoint_url=…)` has; systems do not
@@ -36,6 +36,7 @@ class ApiGateway:
         self._client = client
 
     async def post(self, connection: Connection, body: str) -> None:
+        """Send a frame, in a thread. Raise `ConnectionGone` or `ExternalServiceFailed`."""
         try:
             # The SDK blocks, so call it in a thread.
             await asyncio.to_thread(
@@ -46,6 +47,7 @@ class ApiGateway:
 
 
 def _map_error(error: Exception) -> ConnectionGone | ExternalServiceFailed:
+    """Return `ConnectionGone` for a closed connection, else `ExternalServiceFailed`; the caller raises it."""
     response = getattr(error, "response", None)
     details = response if isinstance(response, dict) else {}
     code = details.get("Error", {}).get("Code", type(error).__name__)

@@ -1,10 +1,10 @@
-"""Frames sent over a socket: one JSON object per frame, distinguished by `kind`.
+"""Encoding of the frames that the server sends over a socket: one JSON object each, with a `kind`.
 
-message  a message to the employee: `messageId`, `about` (options, question, confirmation …),
-         `bookingId`, `at`, `body`; sent until it is acknowledged, always under the same id
-answer   the result of a client's action: `action`, its `requestId` if given, and further fields
-problem  a refused action: `action`, `requestId`, `problem` with `type`, `title`, `status`, `detail`
-ping     a heartbeat; needs no answer
+    message  a message to the employee: `messageId`, `about` (options, question, confirmation …),
+             `bookingId`, `at`, `body`; sent until it is acknowledged, always under the same id
+    answer   the result of a client's action: `action`, its `requestId` if given, and further fields
+    problem  a refused action: `action`, `requestId`, `problem` with `type`, `title`, `status`, `detail`
+    ping     a heartbeat; needs no answer
 """
 
 from __future__ import annotations
@@ -46,16 +46,19 @@ def build_problem_frame(action: str | None, request_id: str | None, problem: Map
 
 
 def _format_time(seconds: float) -> str:
+    """Format epoch seconds as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
 
 
 def _encode_frame(frame: Mapping[str, Any]) -> str:
+    """Encode a frame as compact JSON, without the fields that are None."""
     present = {name: value for name, value in frame.items() if value is not None}
     return json.dumps(present, ensure_ascii=False, separators=(",", ":"), default=_to_json_value)
 
 
 def _to_json_value(value: Any) -> Any:
-    """Convert a value that JSON lacks. Tables return numbers as decimals."""
+    """Convert a value that JSON lacks: a decimal (as tables return numbers) to int or float, others to text.
+    """
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     return str(value)

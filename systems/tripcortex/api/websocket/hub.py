@@ -1,4 +1,4 @@
-"""The open sockets of this process, and access to one by its connection id."""
+"""Registry of the open sockets of this process: admits connections within limits and sends frames to one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ RETRY_AFTER_S: Final = 30.0
 
 
 class OpenSocket(Protocol):
+    """What the hub needs of a socket: sending text."""
     async def send_text(self, data: str) -> None: ...
 
 
@@ -34,10 +35,12 @@ class Hub:
         self._connections_max, self._per_employee_max = connections_max, per_employee_max
 
     def __len__(self) -> int:
+        """Return the number of admitted connections."""
         return len(self._employees)
 
     def admit(self, connection_id: str, employee_id: EmployeeId) -> None:
-        """Count a connection in, or raise if there are too many.
+        """Count a connection in. Raise `LimitExceeded` if the process, `RateLimited` if the employee has too
+        many.
 
         `attach` makes it reachable, `remove` undoes both.
         """
@@ -64,7 +67,11 @@ class Hub:
             self._counts += Counter()
 
     async def post(self, connection_id: str, text: str) -> None:
-        """Send a frame. Raise `ConnectionGone` if the connection is not open here or does not accept it."""
+        """Send a frame to a connection.
+
+        Raise `ConnectionGone` if it is not open here, fails, or does not accept the frame in 5 seconds; a
+        failed connection is no longer reachable.
+        """
         socket = self._sockets.get(connection_id)
         if socket is None:
             raise ConnectionGone("This process does not hold the connection.")

@@ -1,9 +1,8 @@
-"""Gateway to connections that another process of the service holds: `POST
-{node}/@connections/{connectionId}`, as in API Gateway.
+"""Gateway to WebSocket connections that another process of the service holds: a signed HTTP POST to it.
 
-Each call is signed with a secret that the processes share (`tripcortex/connections`), over the connection id
-and the body: it is invalid for another connection and cannot be replayed later. The receiver is
-`api.routes.connections`.
+The address is `{node}/@connections/{connectionId}`, as in API Gateway. Each call is signed with a secret that
+the processes share (`tripcortex/connections`), over the connection id and the body: it is invalid for another
+connection and cannot be replayed later. The receiver is `api.routes.connections`.
 """
 
 from __future__ import annotations
@@ -36,6 +35,10 @@ class NodeGateway:
         self._http, self._secret, self._clock = http, secret, clock
 
     async def post(self, connection: Connection, body: str) -> None:
+        """Post a frame to the process that holds the connection.
+
+        Raise `ConnectionGone` if it has no node or its process answers 410, else `ExternalServiceFailed`.
+        """
         if connection.node is None:
             raise ConnectionGone("The connection has no node address.")
         content = body.encode()
@@ -59,12 +62,13 @@ class NodeGateway:
 
 
 def build_signed_bytes(connection_id: str, body: bytes) -> bytes:
-    """Return the bytes that the signature covers."""
+    """Return the bytes that the signature covers: connection id, line feed, body."""
     return connection_id.encode() + b"\n" + body
 
 
 @asynccontextmanager
 async def open_node_gateway(stores: Stores) -> AsyncIterator[NodeGateway]:
+    """Open a gateway that signs with the current secret; its HTTP client is closed on exit."""
     secret = open_secrets().get(SECRET).live[0]
     # The addresses are in the internal network, so no proxy is used.
     async with httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as http:

@@ -1,5 +1,6 @@
-"""Port to an open connection, with two implementations: `node_gateway` over the service's own processes,
-`api_gateway` over Amazon API Gateway.
+"""The port `ConnectionGateway`, which sends a frame to an open connection wherever it is held.
+
+Two implementations: `node_gateway` over the service's own processes, `api_gateway` over Amazon API Gateway.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ class ConnectionGone(NotFound, label="ConnectionGone"):
 
 
 class ConnectionGateway(Protocol):
+    """Sends frames to the connections of a process or a service."""
     async def post(self, connection: Connection, body: str) -> None:
         """Send a frame.
 

@@ -1,4 +1,4 @@
-"""The life cycle of one connection: its row (D1), missed messages, the client's actions, its end (D3).
+"""The life of one WebSocket connection after authentication: row, missed messages, actions, closing (D1, D3).
 
 The row is written before the handshake is answered, so every connected client can be reached. A connection
 ends when the client leaves, when its token expires (4401), after two hours (1001), and when it sends too many
@@ -50,6 +50,7 @@ ToProblem = Callable[[Exception], Awaitable[Mapping[str, Any]]]
 
 
 class Socket(OpenSocket, Protocol):
+    """A server-side WebSocket, as Starlette has it."""
     async def accept(self, subprotocol: str | None = None) -> None: ...
     async def receive(self) -> Mapping[str, Any]: ...
     async def close(self, code: int = 1000, reason: str | None = None) -> None: ...
@@ -64,7 +65,7 @@ class CloseReason(NamedTuple):
 
 @dataclass(frozen=True)
 class Sessions:
-    """Dependencies that all connections of a process share."""
+    """Serves connections: the dependencies that all connections of a process share."""
 
     stores: Stores
     hub: Hub
@@ -72,9 +73,10 @@ class Sessions:
     to_problem: ToProblem
 
     async def serve(self, socket: Socket, employee: Employee, node: str, subprotocol: str | None) -> None:
-        """Serve a connection until it ends.
+        """Admit a connection, write its row, accept the handshake and serve it until it ends; then delete the
+        row.
 
-        An error raised before the handshake is answered refuses the connection.
+        `node` is this process's URL. An error raised before the handshake is accepted refuses the connection.
         """
         connection = Connection(
             connection_id=secrets.token_urlsafe(16),
@@ -97,6 +99,7 @@ class Sessions:
             await self._delete_row(connection)
 
     async def _delete_row(self, connection: Connection) -> None:
+        """Delete the connection's row; a failure is only logged."""
         try:
             await self.stores.run(patterns.delete_connection(connection.connection_id))
         except HoldfastError as error:
@@ -106,7 +109,7 @@ class Sessions:
 
 
 class BufferedSocket:
-    """A socket that delays sends until the handshake is answered. It remembers which messages it sent."""
+    """A socket whose sends wait until the handshake is accepted. `sent` has the ids of the messages sent."""
 
     def __init__(self, socket: OpenSocket) -> None:
         self._socket = socket
@@ -163,6 +166,7 @@ class Session:
     # --- actions of the client ------------------------------------------------------------------------------
 
     async def _answer(self, text: str | None) -> str:
+        """Handle a client's text and return the frame of its answer, or of the problem if it is refused."""
         name, request_id = _read_names(text)
         with bind_correlation_id():
             try:
@@ -175,6 +179,7 @@ class Session:
         return build_answer_frame(action.action, action.request_id, result)
 
     def _is_over_rate(self) -> bool:
+        """Count a message; return whether the client sent more than 120 in the current minute."""
         now = self._clock.now()
         if now - self._minute_started_at >= MINUTE_S:
             self._minute_started_at, self._count = now, 0
@@ -184,9 +189,11 @@ class Session:
     # --- time limits and self-check -------------------------------------------------------------------------
 
     async def _check_time(self) -> CloseReason | None:
+        """Return why to close now (two hours over, token expired), or None. Run the self-check if it is due.
+        """
         now = self._clock.now()
         if now >= self._ends_at:
-            return CloseReason(GOING_AWAY, "connected for two hours: connect again")
+            return CloseReason(GOING_AWAY, "the limit of two hours is over: connect again")
         if now >= self._client.employee.expires_at + LEEWAY_S:
             return CloseReason(TOKEN_EXPIRED, "the token has expired: connect again with a new one")
         if now >= self._next_check_at:
@@ -195,12 +202,16 @@ class Session:
         return None
 
     def _compute_wait_s(self) -> float:
+        """Return how long to wait for the client before the time is checked again."""
         token_ends = self._client.employee.expires_at + LEEWAY_S
         left = min(self._ends_at, self._next_check_at, token_ends) - self._clock.now()
         longest = WAIT_S_MAX if isinstance(self._clock, SystemClock) else CLOCK_POLL_S
         return max(0.0, min(left, longest))
 
     async def _check_self(self) -> None:
+        """Restore the connection's row if it was deleted, and send missed messages. Only log if a store is
+        busy.
+        """
         try:
             if await self._stores.run(patterns.connection(self._connection.connection_id)) is None:
                 await self._stores.run(patterns.put_connection(self._connection))
@@ -230,7 +241,8 @@ def _read_names(text: str | None) -> tuple[str | None, str | None]:
 
 
 def _can_echo(value: Any) -> bool:
-    """Return whether a frame can carry the value. JSON can encode a lone surrogate, which UTF-8 cannot."""
+    """Return whether an answer can repeat the value: a text of at most 64 characters that UTF-8 can encode.
+    """
     if not isinstance(value, str) or len(value) > ECHOED_CHARS_MAX:
         return False
     return value.encode(errors="ignore").decode() == value

@@ -181,7 +181,7 @@ def _end_refused(booking: Booking, trail: AuditTrail, outcome: str, entry_count:
 def _end_with_link(booking: Booking, trail: AuditTrail, outcome: str, entry_count: int) -> Booking:
     """End with the link, because the portal was down or the fare had risen."""
     failure = Failure(
-        code=outcome, text="The travel portal does not answer. Book the trip on its own pages by the link."
+        code=outcome, text="The travel portal does not answer. Follow the link to book on its own pages."
     )
     link = build_fallback_url(PORTAL_WEB_URL, trail.trip.plan.parameters)
     booking = booking.model_copy(update={"fallback_url": link})

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from .layout import NO_WORDS, Atom, Line, Thing, Vocabulary, join_lines
+from .layout import NO_WORDS, Atom, PageObject, TextLine, Vocabulary, join_lines
 from .page import Rect, enclose
 
 # A heading in letters larger than the body's by this factor; a bold one may be as small as the body.
@@ -57,10 +57,10 @@ class Block:
     """A heading, a paragraph, a list, or a table or figure in its place among them."""
 
     kind: Kind
-    lines: list[Line] = field(default_factory=list)
+    lines: list[TextLine] = field(default_factory=list)
     # Of a list, the lines of each item.
-    items: list[list[Line]] = field(default_factory=list)
-    thing: Thing | None = None
+    items: list[list[TextLine]] = field(default_factory=list)
+    thing: PageObject | None = None
 
     @property
     def box(self) -> Rect:
@@ -84,7 +84,7 @@ def measure_typography(columns: Iterable[Sequence[Atom]]) -> Typography:
     leadings: list[float] = []
     words: set[str] = set()
     for column in columns:
-        lines = [atom for atom in column if isinstance(atom, Line)]
+        lines = [atom for atom in column if isinstance(atom, TextLine)]
         for line in lines:
             letters[line.size] += len(line.text)
             words.update(word.text.lower().strip(".,;:!?()\"'“”‘’") for word in line.words)
@@ -105,7 +105,7 @@ def build_blocks(columns: Iterable[Sequence[Atom]], typography: Typography) -> l
     for column in columns:
         is_first = True
         for atom in column:
-            if isinstance(atom, Thing):
+            if isinstance(atom, PageObject):
                 blocks.append(Block(Kind.thing, thing=atom))
             elif not (blocks and _extend_block(blocks[-1], atom, typography, is_first)):
                 blocks.append(_start_block(atom, typography))
@@ -119,13 +119,13 @@ def build_blocks(columns: Iterable[Sequence[Atom]], typography: Typography) -> l
 # --- continuation of lines ----------------------------------------------------------------------------------
 
 
-def _start_block(line: Line, manner: Typography) -> Block:
+def _start_block(line: TextLine, manner: Typography) -> Block:
     if _is_item(line, manner):
         return Block(Kind.items, [line], [[line]])
     return Block(Kind.paragraph, [line])
 
 
-def _extend_block(block: Block, line: Line, manner: Typography, is_new_column: bool) -> bool:
+def _extend_block(block: Block, line: TextLine, manner: Typography, is_new_column: bool) -> bool:
     """Adds the line to the block where it belongs there."""
     if block.kind is Kind.thing:
         return False
@@ -147,7 +147,7 @@ def _extend_block(block: Block, line: Line, manner: Typography, is_new_column: b
     return True
 
 
-def _follows(above: Line, line: Line, manner: Typography) -> bool:
+def _follows(above: TextLine, line: TextLine, manner: Typography) -> bool:
     if above.has_gap or line.has_gap:
         # Rows of a table without lines, or labels with their values.
         is_near = _distance(above, line) <= _ITEMS_APART * manner.leading * line.size
@@ -160,7 +160,7 @@ def _follows(above: Line, line: Line, manner: Typography) -> bool:
     )
 
 
-def _follows_item(block: Block, line: Line, manner: Typography) -> bool:
+def _follows_item(block: Block, line: TextLine, manner: Typography) -> bool:
     above, first = block.lines[-1], block.items[-1][0]
     distance = _distance(above, line)
     if _is_item(line, manner):
@@ -171,20 +171,20 @@ def _follows_item(block: Block, line: Line, manner: Typography) -> bool:
     )
 
 
-def _distance(above: Line, line: Line) -> float:
+def _distance(above: TextLine, line: TextLine) -> float:
     return line.base - above.base
 
 
-def _same_style(one: Line, other: Line) -> bool:
+def _same_style(one: TextLine, other: TextLine) -> bool:
     return _same_size(one, other) and one.is_bold == other.is_bold
 
 
-def _same_size(one: Line, other: Line) -> bool:
+def _same_size(one: TextLine, other: TextLine) -> bool:
     """Letters of even width are often set a little smaller in the same sentence."""
     return abs(one.size - other.size) <= 0.1 * max(one.size, other.size) + 0.05
 
 
-def _is_item(line: Line, manner: Typography) -> bool:
+def _is_item(line: TextLine, manner: Typography) -> bool:
     if _BULLET.match(line.text):
         return True
     return bool(_ENUMERATED.match(line.text)) and not line.is_bold and line.size < _LARGER * manner.body_size
@@ -213,6 +213,6 @@ def _is_heading(block: Block, manner: Typography) -> bool:
     )
 
 
-def _item(lines: list[Line], vocabulary: Vocabulary) -> str:
+def _item(lines: list[TextLine], vocabulary: Vocabulary) -> str:
     text = join_lines([line.text for line in lines], vocabulary)
     return _BULLET.sub("- ", text, count=1)

@@ -20,7 +20,7 @@ from .figures import FoundFigure, find_figures
 from .layout import (
     NO_WORDS,
     Atom,
-    Thing,
+    PageObject,
     Vocabulary,
     join_lines,
     join_words,
@@ -148,7 +148,7 @@ def _columns(page: PageContent, taken: set[int], things: Sequence[Rect]) -> list
     words = [word for word in page.words if id(word) not in taken]
     atoms: list[Atom] = [
         *split_into_segments(words),
-        *(Thing(box, index) for index, box in enumerate(things)),
+        *(PageObject(box, index) for index, box in enumerate(things)),
     ]
     return list(sort_in_reading_order(atoms))
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from tripcortex.documents.ports import CHART, DIAGRAM, IMAGE
 
-from .layout import Line, split_into_segments
+from .layout import TextLine, split_into_segments
 from .page import Drawing, PageContent, Rect, Word, enclose
 
 # Smaller pictures are icons.
@@ -133,7 +133,7 @@ def _ranges(box: Rect, cell: float) -> tuple[range, range]:
     )
 
 
-def _labels(box: Rect, words: Sequence[Word], body_size: float) -> list[Line]:
+def _labels(box: Rect, words: Sequence[Word], body_size: float) -> list[TextLine]:
     """Return numbers and short small texts next to a drawing, such as the labels of an axis."""
     return [
         line

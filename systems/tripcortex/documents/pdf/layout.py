@@ -35,7 +35,7 @@ _LOWER_START: Final = re.compile(r"^([^\W\d_]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line of text. `size`, `is_bold` and `base` are those of most of its letters."""
 
     words: tuple[Word, ...]
@@ -63,14 +63,14 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class PageObject:
     """A table or a figure in its place among the lines. `index` identifies it."""
 
     box: Rect
     index: int
 
 
-Atom = Line | Thing
+Atom = TextLine | PageObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ NO_WORDS: Final = Vocabulary()
 # --- lines --------------------------------------------------------------------------------------------------
 
 
-def build_line(words: Iterable[Word]) -> Line:
+def build_line(words: Iterable[Word]) -> TextLine:
     """Build a line from words that are next to each other."""
     ordered = tuple(sorted(words, key=lambda word: word.box.left))
     letters: Counter[tuple[float, float]] = Counter()
@@ -100,12 +100,14 @@ def build_line(words: Iterable[Word]) -> Line:
         letters[word.size, word.base] += len(word.text)
     (size, base), _ = letters.most_common(1)[0]
     bold = sum(len(word.text) for word in ordered if word.is_bold)
-    return Line(ordered, enclose([word.box for word in ordered]), size, bold >= 0.8 * letters.total(), base)
+    return TextLine(
+        ordered, enclose([word.box for word in ordered]), size, bold >= 0.8 * letters.total(), base
+    )
 
 
-def split_into_segments(words: Iterable[Word]) -> list[Line]:
+def split_into_segments(words: Iterable[Word]) -> list[TextLine]:
     """Return the lines, split at each gap that may separate two columns."""
-    found: list[Line] = []
+    found: list[TextLine] = []
     for row in _rows(words):
         begun = [row[0]]
         for word in row[1:]:
@@ -227,7 +229,7 @@ def _are_columns(left: list[Atom], right: list[Atom]) -> bool:
     if len(left) >= _COLUMN_LINES_MIN and _are_written_apart(left, right):
         return True
     few, many = sorted((len(left), len(right)))
-    has_thing = any(isinstance(atom, Thing) for atom in (*left, *right))
+    has_thing = any(isinstance(atom, PageObject) for atom in (*left, *right))
     return (
         (has_thing or (few >= _COLUMN_LINES_OTHER_MIN and many >= _COLUMN_LINES_MIN))
         and min(one.width, other.width) >= _COLUMN_SHARE * (other.right - one.left)
@@ -244,11 +246,11 @@ def _are_written_apart(left: list[Atom], right: list[Atom]) -> bool:
 
 
 def _orders(atoms: list[Atom]) -> Iterator[int]:
-    return (word.order for atom in atoms if isinstance(atom, Line) for word in atom.words)
+    return (word.order for atom in atoms if isinstance(atom, TextLine) for word in atom.words)
 
 
 def _fills(column: list[Atom], box: Rect) -> bool:
-    lines = [atom for atom in column if isinstance(atom, Line)]
+    lines = [atom for atom in column if isinstance(atom, TextLine)]
     if not lines:
         return True
     words = sorted(len(line.words) for line in lines)
@@ -259,7 +261,7 @@ def _fills(column: list[Atom], box: Rect) -> bool:
 
 def _row_by_row(atoms: Collection[Atom]) -> list[Atom]:
     """One column: what was cut by a wide gap is one line again."""
-    words = [word for atom in atoms if isinstance(atom, Line) for word in atom.words]
+    words = [word for atom in atoms if isinstance(atom, TextLine) for word in atom.words]
     found: list[Atom] = [build_line(row) for row in _rows(words)]
-    found += [atom for atom in atoms if isinstance(atom, Thing)]
+    found += [atom for atom in atoms if isinstance(atom, PageObject)]
     return sorted(found, key=lambda atom: (atom.box.top + min(atom.box.height, 8) / 2, atom.box.left))

@@ -77,7 +77,7 @@ class PdfReader:
             raise DocumentTooLong(
                 file_name,
                 f"it has {pages:,} pages, and at most {self._pages_max:,} are read",
-                "Upload the part that holds the policy, or have TRIPCORTEX_POLICY_PAGES_MAX raised.",
+                "Upload the part with the policy, or ask the operator to raise TRIPCORTEX_POLICY_PAGES_MAX.",
             )
         if self._counted:
             self._counted(pages)
@@ -113,13 +113,13 @@ def _build_refusal(body: bytes, file_name: str) -> DocumentRefused:
     """Choose the refusal by the bytes: PDFium's error code may belong to an earlier document."""
     if b"/Encrypt" in body:
         return DocumentEncrypted(
-            file_name, "it opens with a password only", "Upload a copy without a password."
+            file_name, "it is protected by a password", "Upload a copy without a password."
         )
     if _NO_PAGES.search(body) and not _A_PAGE.search(body):
         return _refuse_without_pages(file_name)
     return DocumentDamaged(
         file_name,
-        "it begins like a PDF and is damaged after that",
+        "it is a damaged PDF",
         "Upload it again; if it does not open elsewhere either, export it again from the program that wrote "
         "it.",
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from .layout import Line, split_into_segments
+from .layout import TextLine, split_into_segments
 from .page import PageContent, Rect
 
 # Of a page's height, at its top and at its foot.
@@ -41,14 +41,14 @@ def remove_running_headers(page: PageContent, neighbours: Sequence[PageContent])
     )
 
 
-def _is_running(line: Line, page: PageContent, elsewhere: set[tuple[str, int]]) -> bool:
+def _is_running(line: TextLine, page: PageContent, elsewhere: set[tuple[str, int]]) -> bool:
     if _PAGE_NUMBER.match(line.text):
         return True
     text, height = _mark(line)
     return any((text, height + off) in elsewhere for off in (-1, 0, 1))
 
 
-def _margin_lines(page: PageContent) -> Iterator[Line]:
+def _margin_lines(page: PageContent) -> Iterator[TextLine]:
     yield from split_into_segments(word for word in page.words if _is_in_margin(word.box, page))
 
 
@@ -61,7 +61,7 @@ def _marks(page: PageContent) -> Iterator[tuple[str, int]]:
         yield _mark(line)
 
 
-def _mark(line: Line) -> tuple[str, int]:
+def _mark(line: TextLine) -> tuple[str, int]:
     return _NUMBER.sub("#", line.text), round(line.box.top / _HEIGHT_NEAR)
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from holdfast.core.errors import InternalError
 from tripcortex.domain.planner import gazetteer
 from tripcortex.domain.planner.days import Day
-from tripcortex.domain.planner.gazetteer import CHOICES_MAX, Place
+from tripcortex.domain.planner.gazetteer import CHOICES_MAX, GazetteerPlace
 from tripcortex.domain.planner.money import USD
 from tripcortex.domain.planner.place_mentions import HOME, Mention
 from tripcortex.domain.planner.ports import (
@@ -46,7 +46,7 @@ _MISSING_QUESTIONS: Final = {
 }
 ONE_WAY: Final = "one way"
 _PREPOSITION: Final = re.compile(r"^(?:at|over|in|on) (?:the )?")
-NOT_UNDERSTOOD: Final = "I could not make use of"
+NOT_UNDERSTOOD: Final = "I did not understand"
 # The part is missing. None means "no return flight" instead.
 Missing = Literal["absent"]
 MISSING: Final[Missing] = "absent"
@@ -79,7 +79,11 @@ def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) ->
             *(_MISSING_QUESTIONS[name] for name in missing),
         )
         return Question(" ".join(sentences), missing, choices)
-    if not (isinstance(destination, Place) and isinstance(origin, Place) and isinstance(departure, date)):
+    if not (
+        isinstance(destination, GazetteerPlace)
+        and isinstance(origin, GazetteerPlace)
+        and isinstance(departure, date)
+    ):
         raise InternalError("A part of the trip is neither resolved nor missing.")
     route = _Route(destination, origin, departure, returning if isinstance(returning, date) else None)
     return _build_plan(parsed, request, answers, route)
@@ -91,8 +95,8 @@ def _add_unused_words(question: Question, missed: tuple[str, ...]) -> Question:
 
 
 class _Route(NamedTuple):
-    destination: Place
-    origin: Place
+    destination: GazetteerPlace
+    origin: GazetteerPlace
     departure: date
     returning: date | None
 
@@ -102,7 +106,7 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
     if set(destination.airports) & set(origin.airports):
         return Refusal(
             "same_place",
-            f"This begins and ends in {destination.name}: say another place to fly to, or another one to "
+            f"This trip starts and ends in {destination.name}. Name another destination or another place to "
             "leave from.",
         )
     return TripPlan(
@@ -147,13 +151,13 @@ def _format_typo_notes(parsed: ParsedRequest) -> tuple[str, ...]:
 # --- where --------------------------------------------------------------------------------------------------
 
 
-def _resolve_destination(parsed: ParsedRequest, employee: Traveller) -> Place | Question | Missing:
+def _resolve_destination(parsed: ParsedRequest, employee: Traveller) -> GazetteerPlace | Question | Missing:
     if parsed.destination is None:
         return MISSING
     return _resolve_place(parsed.destination, "destination", employee)
 
 
-def _resolve_origin(parsed: ParsedRequest, employee: Traveller) -> Place | Question | Missing:
+def _resolve_origin(parsed: ParsedRequest, employee: Traveller) -> GazetteerPlace | Question | Missing:
     if parsed.origin is None:
         return _get_home(employee) or MISSING
     home = [each for each in parsed.origin.places if employee.home_airport in each.airports]
@@ -161,11 +165,11 @@ def _resolve_origin(parsed: ParsedRequest, employee: Traveller) -> Place | Quest
     return home[0] if home else _resolve_place(parsed.origin, "origin", employee)
 
 
-def _get_home(employee: Traveller) -> Place | None:
+def _get_home(employee: Traveller) -> GazetteerPlace | None:
     return gazetteer.get_airport(employee.home_airport) if employee.home_airport else None
 
 
-def _resolve_place(mention: Mention, part: str, employee: Traveller) -> Place | Question | Missing:
+def _resolve_place(mention: Mention, part: str, employee: Traveller) -> GazetteerPlace | Question | Missing:
     if mention.places == (HOME,):
         return _get_home(employee) or MISSING
     if len(mention.places) == 1:
@@ -175,12 +179,12 @@ def _resolve_place(mention: Mention, part: str, employee: Traveller) -> Place | 
         labels = _format_labels(
             tuple(city for each in mention.regions for city in gazetteer.list_cities(each))
         )
-        return Question(f"{lead}: which city of {mention.regions[0].name}?", (part,), labels)
+        return Question(f"{lead}: which city in {mention.regions[0].name}?", (part,), labels)
     labels = _format_labels(mention.places)
     if not mention.words:
         return Question(f"{lead}? A city or an airport's code will do.", (part,))
     if not labels:
-        text = f"I know no airport of “{mention.words}”. {lead}? A city or an airport's code will do."
+        text = f"I do not know an airport in “{mention.words}”. {lead}? A city or an airport's code will do."
         return Question(text, (part,))
     which = (
         f"“{mention.words}” may be {' or '.join(labels)}."
@@ -190,7 +194,7 @@ def _resolve_place(mention: Mention, part: str, employee: Traveller) -> Place | 
     return Question(f"{lead}? {which}", (part,), labels)
 
 
-def _format_labels(places: tuple[Place, ...]) -> tuple[str, ...]:
+def _format_labels(places: tuple[GazetteerPlace, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.label for each in places))[:CHOICES_MAX]
 
 
@@ -222,7 +226,7 @@ def _resolve_return(
 
 
 def _ask_one_way_or_return(parsed: ParsedRequest) -> Question:
-    text = "You say one way and also when you come back. On which day do you come back, or is it one way?"
+    text = "You ask for one way and for a return. On which day do you come back, or is it one way?"
     return Question(text, ("return_date",), (ONE_WAY,))
 
 
@@ -243,7 +247,7 @@ def _check_stay(day: date, stay: tuple[int, ...], departure: date) -> date | Que
         return day
     both = (day, *by_stay)
     days = " or on ".join(map(_format_day, both))
-    text = f"The day and the length of your stay do not agree. Do you come back on {days}?"
+    text = f"Your return date and the length of your stay do not match. Do you come back on {days}?"
     return Question(text, ("return_date",), tuple(each.isoformat() for each in both))
 
 
@@ -282,18 +286,17 @@ def _refuse_too_far(day: date) -> Refusal:
     return Refusal(
         "too_far",
         f"{_format_day(day)} is more than {DAYS_AHEAD_MAX} days ahead, and flights are not sold so early. "
-        "Please "
-        "ask "
-        f"again from {_format_day(day - timedelta(days=DAYS_AHEAD_MAX))} on.",
+        "Please ask again on or after "
+        f"{_format_day(day - timedelta(days=DAYS_AHEAD_MAX))}.",
     )
 
 
 def _describe_ambiguity(day: Day, found: tuple[date, ...], possible: list[date]) -> str:
     words = _PREPOSITION.sub("", day.words.strip())
     if not found:
-        return f"“{words}” does not tell me the date." if day.is_vague else f"There is no “{words}”."
+        return f"“{words}” does not name a date." if day.is_vague else f"There is no “{words}”."
     if len(found) == 1:
-        return f"“{words}” is {_format_day(found[0])}, and not plainly the day of the flight."
+        return f"“{words}” is {_format_day(found[0])}, but I am not sure that you fly on that day."
     return f"“{words}” can be {' or '.join(_format_day(each) for each in possible or found)}."
 
 
@@ -308,7 +311,7 @@ def _check_cabin(parsed: ParsedRequest) -> None | Question:
     if len(parsed.cabins) <= 1:
         return None
     choices = tuple(f"{each.value.replace('_', ' ')} class" for each in parsed.cabins)
-    return Question(f"Which cabin is it to be: {' or '.join(choices)}?", ("cabin_class",), choices)
+    return Question(f"Which cabin do you want: {' or '.join(choices)}?", ("cabin_class",), choices)
 
 
 def _check_budget(parsed: ParsedRequest) -> None | Question:
@@ -317,16 +320,13 @@ def _check_budget(parsed: ParsedRequest) -> None | Question:
     first = parsed.budgets[0]
     if first.currency not in (USD, ""):
         text = (
-            f"I count in US dollars and do not convert {first.currency}. "
-            "How much may it cost at most, in dollars?"
+            f"I use US dollars and do not convert {first.currency}. What is the maximum price, in US dollars?"
         )
         return Question(text, ("budget",))
     if len(parsed.budgets) > 1 or first.amount <= 0:
         choices = tuple(f"${each.amount}" for each in parsed.budgets if each.amount > 0)
-        return Question("How much may it cost at most, in US dollars?", ("budget",), choices)
+        return Question("What is the maximum price, in US dollars?", ("budget",), choices)
     if not first.currency:
-        text = (
-            f"Is the limit {first.amount} US dollars? Otherwise say how much it may cost at most, in dollars."
-        )
+        text = f"Is the limit {first.amount} US dollars? Otherwise say the maximum price, in US dollars."
         return Question(text, ("budget",), (f"${first.amount}",))
     return None

@@ -31,7 +31,7 @@ _COUNTRIES_WITH_REGIONS: Final = ("AU", "CA", "GB", "US")
 
 
 @dataclass(frozen=True)
-class Place:
+class GazetteerPlace:
     """A city with its airports, the main one first; or a single airport if that was named."""
 
     name: str
@@ -57,28 +57,28 @@ class Region:
     region: str
     name: str
 
-    def contains(self, place: Place) -> bool:
+    def contains(self, place: GazetteerPlace) -> bool:
         """Return True if the place is in this region."""
         return place.country == self.country and self.region in ("", place.region)
 
 
-def find_cities(name: str) -> tuple[Place, ...]:
+def find_cities(name: str) -> tuple[GazetteerPlace, ...]:
     """Return the cities of `metropolitan.csv` with this name."""
     return _load_cities().get(name, ())
 
 
-def find_airport_by_name(name: str) -> Place | None:
+def find_airport_by_name(name: str) -> GazetteerPlace | None:
     """Return the airport with this name (such as Heathrow), or None."""
     code = _load_airport_names().get(name)
     return get_airport(code) if code else None
 
 
-def get_airport(code: str) -> Place | None:
+def get_airport(code: str) -> GazetteerPlace | None:
     """Return the airport with this IATA code in any case, or None."""
     row = _load_airports().get(code.upper())
     if row is None:
         return None
-    return Place(row["city"] or row["name"], row["country"], row["subd"], (code.upper(),))
+    return GazetteerPlace(row["city"] or row["name"], row["country"], row["subd"], (code.upper(),))
 
 
 def is_served(code: str) -> bool:
@@ -91,13 +91,13 @@ def find_regions(name: str) -> tuple[Region, ...]:
     return _load_regions().get(name, ())
 
 
-def list_cities(region: Region) -> tuple[Place, ...]:
+def list_cities(region: Region) -> tuple[GazetteerPlace, ...]:
     """Return the cities of the region, each once."""
     found = {each.airports[0]: each for each in _load_places() if region.contains(each)}
     return tuple(found.values())
 
 
-def find_airfields(name: str) -> tuple[Place, ...]:
+def find_airfields(name: str) -> tuple[GazetteerPlace, ...]:
     """Return the airports that `airportsdata` knows for a city of this name, with or without scheduled
     flights.
     """
@@ -105,14 +105,14 @@ def find_airfields(name: str) -> tuple[Place, ...]:
     return tuple(each for each in found if each)
 
 
-def find_similar_cities(name: str) -> tuple[tuple[Place, ...], bool]:
+def find_similar_cities(name: str) -> tuple[tuple[GazetteerPlace, ...], bool]:
     """Return the cities whose name is closest to this one, and whether the match is certain.
 
     Several cities are returned if they are equally close. The match is certain for one typo, or for the same
     letters in another order; it is not for two typos.
     """
     allowed, joined = _count_allowed_typos(name), name.replace(" ", "")
-    found: dict[int, dict[str, tuple[Place, ...]]] = {}
+    found: dict[int, dict[str, tuple[GazetteerPlace, ...]]] = {}
     for known, bare, places in _load_long_names() if allowed else ():
         # Missing and additional letters are typos too.
         if abs(len(bare) - len(joined)) <= allowed:
@@ -125,7 +125,9 @@ def find_similar_cities(name: str) -> tuple[tuple[Place, ...], bool]:
     return _prefer_prominent([place for places in found[best].values() for place in places]), is_plain
 
 
-def narrow_places(places: tuple[Place, ...], region: tuple[Region, ...] = ()) -> tuple[Place, ...]:
+def narrow_places(
+    places: tuple[GazetteerPlace, ...], region: tuple[Region, ...] = ()
+) -> tuple[GazetteerPlace, ...]:
     """Return the places in the named regions; without regions, the prominent ones, or else all."""
     if region:
         return tuple(each for each in places if any(one.contains(each) for one in region))
@@ -137,7 +139,9 @@ def get_country_name(code: str) -> str:
     return _load_country_names().get(code, code)
 
 
-def _prefer_prominent(places: tuple[Place, ...] | list[Place]) -> tuple[Place, ...]:
+def _prefer_prominent(
+    places: tuple[GazetteerPlace, ...] | list[GazetteerPlace],
+) -> tuple[GazetteerPlace, ...]:
     prominent = tuple(each for each in places if each.is_prominent)
     if prominent:
         return prominent
@@ -159,9 +163,9 @@ def read_table(name: str) -> Iterator[Mapping[str, str]]:
 
 
 @cache
-def _load_places() -> tuple[Place, ...]:
+def _load_places() -> tuple[GazetteerPlace, ...]:
     return tuple(
-        Place(
+        GazetteerPlace(
             row["name"], row["country"], row["region"], tuple(row["airports"].split()), bool(row["prominent"])
         )
         for row in read_table("metropolitan.csv")
@@ -169,8 +173,8 @@ def _load_places() -> tuple[Place, ...]:
 
 
 @cache
-def _load_cities() -> dict[str, tuple[Place, ...]]:
-    found: dict[str, tuple[Place, ...]] = {}
+def _load_cities() -> dict[str, tuple[GazetteerPlace, ...]]:
+    found: dict[str, tuple[GazetteerPlace, ...]] = {}
     for place, row in zip(_load_places(), read_table("metropolitan.csv"), strict=True):
         for name in (row["name"], *filter(None, row["aliases"].split("|"))):
             key = normalize_text(name).replace("-", " ")
@@ -179,7 +183,7 @@ def _load_cities() -> dict[str, tuple[Place, ...]]:
 
 
 @cache
-def _load_long_names() -> tuple[tuple[str, str, tuple[Place, ...]], ...]:
+def _load_long_names() -> tuple[tuple[str, str, tuple[GazetteerPlace, ...]], ...]:
     """Return the names that are long enough to allow a typo, each also without its spaces."""
     bare = ((name, name.replace(" ", ""), places) for name, places in _load_cities().items())
     return tuple(each for each in bare if len(each[1]) >= _ONE_TYPO_MIN_LETTERS)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tripcortex.domain.planner import gazetteer
-from tripcortex.domain.planner.gazetteer import CODE_LETTERS, NAME_WORDS_MAX, Place, Region
+from tripcortex.domain.planner.gazetteer import CODE_LETTERS, NAME_WORDS_MAX, GazetteerPlace, Region
 
-HOME: Final = Place("home", "", "", ())
+HOME: Final = GazetteerPlace("home", "", "", ())
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Mention:
     """A place as the employee wrote it. Several `places`, or none, lead to a question."""
 
     words: str
-    places: tuple[Place, ...]
+    places: tuple[GazetteerPlace, ...]
     start: int = 0
     end: int = 0
     role: str | None = None
@@ -163,7 +163,7 @@ def _is_phrase_end(tokens: list[str], end: int) -> bool:
     return end >= len(tokens) or tokens[end] in _BREAKS or tokens[end].startswith("@")
 
 
-def mark_ambiguous(places: tuple[Place, ...]) -> tuple[Place, ...]:
+def mark_ambiguous(places: tuple[GazetteerPlace, ...]) -> tuple[GazetteerPlace, ...]:
     """Make a place that only the large table knows ambiguous, so that the planner asks even about a single
     match.
     """

@@ -190,9 +190,8 @@ def _find_refusal(places: TripPlaces) -> Refusal | None:
         return None
     return Refusal(
         "unsupported",
-        f"I cannot plan the way over {places.via.words.title()}: say where from and where to, and you will "
-        "see the stops of each "
-        "flight before you choose.",
+        f"I cannot plan a route via {places.via.words.title()}. Name only the origin and the "
+        "destination: you see the stops of each flight before you choose.",
     )
 
 

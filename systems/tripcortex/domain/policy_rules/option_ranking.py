@@ -191,7 +191,8 @@ def _explain_no_options(found: dict[str, FlightOption], judgements: Sequence[Opt
     price = found[nearest.option_id].price_usd
     return Failure(
         code="nothing_complies",
-        text=f"None of {len(judgements)} flights complies with the policy. The nearest, at {format_usd(price)}: "
+        text=f"None of {len(judgements)} flights complies with the policy. The nearest, at "
+        f"{format_usd(price)}: "
         f"{' '.join(breach.text for breach in hard)}",
         remedy="; ".join(dict.fromkeys(breach.remedy for breach in hard)),
         breaches=list(nearest.breaches),

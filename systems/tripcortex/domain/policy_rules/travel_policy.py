@@ -1,7 +1,8 @@
 """The machine-readable travel policy: the JSON document that is uploaded together with a policy document.
 
-It is accepted or rejected as a whole. An unknown key is rejected too, because a rule that is silently ignored
-is worse than no rule. docs/travel_policy.md explains the keys; `limits.py` looks up the rule for one trip.
+It is accepted or rejected as a whole. An unknown key is rejected too, because a rule that is silently
+ignored is worse than no rule. docs/systems/tripcortex/travel_policy.md explains the keys; `limits.py`
+looks up the rule for one trip.
 """
 
 from __future__ import annotations

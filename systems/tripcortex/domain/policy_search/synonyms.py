@@ -70,7 +70,7 @@ upload, attach*, add a file
 by hand, manually, oneself
 account, access, login, set up in the system
 forgot, missed, left out
-"""
+"""  # noqa: E501
 
 
 def find_synonyms(question: str) -> list[str]:

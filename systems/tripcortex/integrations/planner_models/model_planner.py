@@ -50,7 +50,7 @@ You read what an employee writes about one flight and fill in a form. You do not
 - Where something is missing or has two meanings, do not guess: outcome "question", with the parts that are missing.
 - Flights for several travellers, several stops, hotels, cars, trains: outcome "refusal".
 - Another language than English: outcome "refusal", code "language".
-- The policy is shown so that you understand its words. Whether a trip complies is judged by others."""
+- The policy is shown so that you understand its words. Whether a trip complies is judged by others."""  # noqa: E501
 
 
 class TripForm(BaseModel):

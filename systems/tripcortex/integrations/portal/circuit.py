@@ -75,14 +75,14 @@ _TERMS: Final = Terms(THRESHOLD, RECOVERY_S, _END)
 # --- patterns ---------------------------------------------------------------------------------------------
 
 
-@pattern("D13", "Whether the portal may be called", rate=CALL, example=(PORTAL_CIRCUIT,))
+@pattern("D13", "Read the circuit: whether the portal may be called", rate=CALL, example=(PORTAL_CIRCUIT,))
 def circuit_state(circuit_id: str) -> Get[Circuit]:
     return Circuit.of(circuit_id).get().consistent()
 
 
 @pattern(
     "D14",
-    "Open a closed circuit, if it has failed as often as was seen",
+    "Open a closed circuit, if its failure count is still the one read",
     rate=RARE,
     example=(PORTAL_CIRCUIT, 1, _AT, _TERMS),
 )
@@ -99,7 +99,7 @@ def open_circuit(circuit_id: str, expected: int, failed_at: int, terms: Terms) -
 
 @pattern(
     "CB1",
-    "Count a failure on a closed circuit, and when it was",
+    "Count a failure on a closed circuit, with its time",
     rate=FAILURE,
     example=(PORTAL_CIRCUIT, _AT, _TERMS, _NOW),
 )
@@ -118,7 +118,7 @@ def count_failure(circuit_id: str, at: int, terms: Terms, now: datetime) -> Upda
 
 @pattern(
     "CB2",
-    "A success on a closed circuit: no failure is in a row any more",
+    "Reset the failure count of a closed circuit after a success",
     rate=CALL,
     example=(PORTAL_CIRCUIT, _TERMS, _NOW),
 )
@@ -135,7 +135,7 @@ def note_success(circuit_id: str, terms: Terms, now: datetime) -> Update[Circuit
 
 @pattern(
     "CB3",
-    "Take the probe of an open circuit whose recovery is over or whose probe was lost",
+    "Claim the probe of an open circuit, after its recovery time or after a lost probe",
     rate=RARE,
     example=(PORTAL_CIRCUIT, _TOKEN, _AT + RECOVERY_S, _AT, _AT + RECOVERY_S + PROBE_S, _TERMS),
 )
@@ -160,7 +160,7 @@ def take_probe(
 
 @pattern(
     "CB4",
-    "The probe succeeded: closed, and no failure counted",
+    "Close a circuit after a successful probe, and reset its failure count",
     rate=RARE,
     example=(PORTAL_CIRCUIT, _TOKEN, _TERMS),
 )
@@ -170,7 +170,7 @@ def close_by_probe(circuit_id: str, token: str, terms: Terms) -> Update[Circuit]
 
 @pattern(
     "CB5",
-    "The probe failed: open again; or it ended without a result, and the next caller may probe",
+    "Open a circuit again after a failed probe, or let the next caller probe if there was no result",
     rate=RARE,
     example=(PORTAL_CIRCUIT, _TOKEN, _AT, _TERMS),
 )
@@ -296,13 +296,13 @@ class PortalCircuit:
             token = UlidGenerator(stores.clock).new()
             if await self._is_probe(stores, seen, token):
                 return token
-        raise self._refusal("is changed by too many at once", 1.0)
+        raise self._refusal("is busy", 1.0)
 
     def _refuse_early(self, stores: Stores, seen: Circuit) -> None:
         now = stores.clock.now()
         if seen.state is CircuitState.half_open:
             until, most = seen.probe_until or 0, math.ceil(now + self.probe_s) + self.recovery_s
-            why = "is being tried by one caller"
+            why = "is being tested after failures"
         else:
             until, most = (
                 seen.last_failure_time + seen.recovery_timeout,
@@ -321,7 +321,7 @@ class PortalCircuit:
 
     def _refusal(self, why: str, wait_s: float) -> CircuitOpen:
         return CircuitOpen(
-            f"The travel portal {why} and is not called now: try again in {wait_s:.1f} s, or book on its own "
+            f"The travel portal {why} and is not called now. Try again in {wait_s:.1f} s, or book on its own "
             "pages.",
             retry_after_s=wait_s,
         )

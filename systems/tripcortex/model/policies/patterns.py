@@ -157,27 +157,32 @@ def worded_chunks(
                SELECT coalesce(sum(total_chunks), 0)::float8 AS chunks FROM serving
            ), term AS MATERIALIZED (
                SELECT lexeme, max(share) AS share, bool_or(says) AS says FROM (
-                   SELECT lexeme, 1.0 AS share, false AS says FROM unnest(to_tsvector('english', %(question)s))
+                   SELECT lexeme, 1.0 AS share, false AS says FROM unnest(to_tsvector('english',
+                       %(question)s))
                    UNION ALL SELECT lexeme, 1.0, true FROM unnest(to_tsvector('english', %(says)s))
                    UNION ALL SELECT lexeme, 0.5, false FROM unnest(to_tsvector('english', %(added)s))
                ) AS said GROUP BY lexeme
            ), hit AS MATERIALIZED (
                SELECT chunk.id, word.lexeme, length(chunk.words) / %(usual)s::float8 AS length,
-                   (SELECT sum(CASE each WHEN 'A' THEN 2 WHEN 'B' THEN 1 ELSE 0.2 END) FROM unnest(word.weights) AS each)
+                   (SELECT sum(CASE each WHEN 'A' THEN 2 WHEN 'B' THEN 1 ELSE 0.2 END)
+                       FROM unnest(word.weights) AS each)
                        ::float8 AS often
                FROM tripcortex.policy_chunks AS chunk
                CROSS JOIN LATERAL unnest(chunk.words) AS word
                WHERE chunk.words @@ (
-                       SELECT string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery
+                       SELECT string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''',
+                           '''''') || '''', ' | ')::tsquery
                        FROM term)
                    AND chunk.policy_id = ANY(ARRAY(SELECT id FROM serving))
                    AND word.lexeme = ANY(ARRAY(SELECT lexeme FROM term))
            ), weight AS MATERIALIZED (
-               SELECT lexeme, says, share * ln(1 + (SELECT chunks FROM size) / greatest(count(id), 1)) AS weight
+               SELECT lexeme, says, share * ln(1 + (SELECT chunks FROM size) / greatest(count(id), 1))
+                   AS weight
                FROM term LEFT JOIN hit USING (lexeme) GROUP BY lexeme, says, share
            ), beside AS MATERIALIZED (
                SELECT chunk.id, pair
-               FROM (SELECT DISTINCT phraseto_tsquery('english', each) AS pair FROM unnest(%(pairs)s::text[]) AS each) AS asked
+               FROM (SELECT DISTINCT phraseto_tsquery('english', each) AS pair
+                   FROM unnest(%(pairs)s::text[]) AS each) AS asked
                JOIN tripcortex.policy_chunks AS chunk ON chunk.words @@ pair
                WHERE numnode(pair) > 1 AND chunk.policy_id = ANY(ARRAY(SELECT id FROM serving))
            ), score AS (
@@ -190,7 +195,8 @@ def worded_chunks(
                SELECT id, sum(score) AS rank, sum(said) / (SELECT sum(weight) FROM weight WHERE says) AS share
                FROM score GROUP BY id ORDER BY rank DESC, id LIMIT %(top_k)s
            )
-           SELECT ranked.id, chunk.bda_entity_subtype, ranked.rank::float8, coalesce(ranked.share, 0)::float8 AS share,
+           SELECT ranked.id, chunk.bda_entity_subtype, ranked.rank::float8, coalesce(ranked.share,
+               0)::float8 AS share,
                1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
            FROM ranked JOIN tripcortex.policy_chunks AS chunk USING (id)
            ORDER BY ranked.rank DESC, ranked.id""",
@@ -211,9 +217,11 @@ def found_chunks(ids: Sequence[UUID], embedding: str) -> SqlRows[FoundChunk]:
     return tripcortex.rows(
         FoundChunk,
         """SELECT chunk.id, chunk.policy_id, policy.file_name, chunk.content_text, chunk.section_title,
-               chunk.source_page, chunk.content_type, chunk.bda_entity_subtype, chunk.reading_order, chunk.metadata,
+               chunk.source_page, chunk.content_type, chunk.bda_entity_subtype, chunk.reading_order,
+                   chunk.metadata,
                1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
-           FROM tripcortex.policy_chunks AS chunk JOIN tripcortex.policies AS policy ON policy.id = chunk.policy_id
+           FROM tripcortex.policy_chunks AS chunk JOIN tripcortex.policies AS policy
+               ON policy.id = chunk.policy_id
            WHERE chunk.id = ANY(%(ids)s::uuid[])""",
         ids=tuple(ids),
         embedding=embedding,
@@ -226,14 +234,16 @@ def tables_beside(ids: Sequence[UUID], embedding: str) -> SqlRows[FoundChunk]:
     return tripcortex.rows(
         FoundChunk,
         """SELECT DISTINCT chunk.id, chunk.policy_id, policy.file_name, chunk.content_text, chunk.section_title,
-               chunk.source_page, chunk.content_type, chunk.bda_entity_subtype, chunk.reading_order, chunk.metadata,
+               chunk.source_page, chunk.content_type, chunk.bda_entity_subtype, chunk.reading_order,
+                   chunk.metadata,
                1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
            FROM tripcortex.policy_chunks AS found
            JOIN tripcortex.policy_chunks AS chunk
                ON chunk.policy_id = found.policy_id AND chunk.section_title = found.section_title
            JOIN tripcortex.policies AS policy ON policy.id = chunk.policy_id
-           WHERE found.id = ANY(%(ids)s::uuid[]) AND chunk.content_type = 'table' AND NOT chunk.id = ANY(%(ids)s::uuid[])
-           ORDER BY chunk.policy_id, chunk.reading_order, chunk.id""",
+           WHERE found.id = ANY(%(ids)s::uuid[]) AND chunk.content_type = 'table'
+               AND NOT chunk.id = ANY(%(ids)s::uuid[])
+           ORDER BY chunk.policy_id, chunk.reading_order, chunk.id""",  # noqa: E501
         ids=tuple(ids),
         embedding=embedding,
     )
@@ -294,13 +304,16 @@ def insert_chunks(policy_id: UUID, chunks: Sequence[NewChunk], at: datetime) -> 
     return tripcortex.change(
         """INSERT INTO tripcortex.policy_chunks (id, policy_id, content_type, content_text, source_page, section_title,
                reading_order, bda_entity_id, bda_entity_subtype, embedding, metadata, created_at, updated_at)
-           SELECT new.id, %(policy_id)s, new.content_type, new.content_text, new.source_page, new.section_title,
-               new.reading_order, new.entity_id, new.subtype, new.embedding::vector, new.metadata::jsonb, %(at)s, %(at)s
+           SELECT new.id, %(policy_id)s, new.content_type, new.content_text, new.source_page,
+               new.section_title,
+               new.reading_order, new.entity_id, new.subtype, new.embedding::vector, new.metadata::jsonb,
+                   %(at)s, %(at)s
            FROM unnest(%(ids)s::uuid[], %(content_types)s::text[], %(texts)s::text[], %(pages)s::int[],
                %(titles)s::text[], %(orders)s::int[], %(entity_ids)s::text[], %(subtypes)s::text[],
                %(embeddings)s::text[], %(metadata)s::text[])
-               AS new (id, content_type, content_text, source_page, section_title, reading_order, entity_id, subtype,
-                   embedding, metadata)""",
+               AS new (id, content_type, content_text, source_page, section_title, reading_order, entity_id,
+                   subtype,
+                   embedding, metadata)""",  # noqa: E501
         policy_id=policy_id,
         at=at,
         ids=tuple(each.id for each in chunks),
@@ -364,8 +377,10 @@ def create_policy(new: NewPolicy, at: datetime, *, wakes: bool = True) -> SqlRet
         Policy,
         """WITH made AS (
                INSERT INTO tripcortex.policies
-                   (id, document_id, source_s3_uri, file_name, uploaded_by, rules, bda_project_arn, created_at, updated_at)
-               VALUES (%(id)s, %(id)s, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s, %(rules)s, %(bda_project_arn)s,
+                   (id, document_id, source_s3_uri, file_name, uploaded_by, rules, bda_project_arn,
+                       created_at, updated_at)
+               VALUES (%(id)s, %(id)s, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s, %(rules)s,
+                   %(bda_project_arn)s,
                    %(at)s, %(at)s)
                RETURNING {columns}
            )
@@ -392,9 +407,11 @@ def create_edition(new: NewPolicy, at: datetime, document_id: UUID) -> SqlReturn
     return tripcortex.returning(
         Policy,
         """WITH made AS (
-               INSERT INTO tripcortex.policies (id, document_id, edition, source_s3_uri, file_name, uploaded_by, rules,
+               INSERT INTO tripcortex.policies (id, document_id, edition, source_s3_uri, file_name,
+                   uploaded_by, rules,
                    bda_project_arn, created_at, updated_at)
-               SELECT %(id)s, document_id, max(edition) + 1, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s,
+               SELECT %(id)s, document_id, max(edition) + 1, %(source_s3_uri)s, %(file_name)s,
+                   %(uploaded_by)s,
                    %(rules)s::jsonb, %(bda_project_arn)s, %(at)s::timestamptz, %(at)s::timestamptz
                FROM tripcortex.policies WHERE document_id = %(document_id)s GROUP BY document_id
                RETURNING {columns}
@@ -430,7 +447,8 @@ def advance(
         Policy,
         """UPDATE tripcortex.policies
            SET status = %(status)s::text, error_message = %(error_message)s::text, updated_at = %(at)s,
-               version = version + 1, attempts = attempts + CASE WHEN %(status)s::text = 'processing' THEN 1 ELSE 0 END,
+               version = version + 1, attempts = attempts + CASE WHEN %(status)s::text = 'processing' THEN 1
+                   ELSE 0 END,
                embedding_model = coalesce(%(embedding_model)s::text, embedding_model)
            WHERE id = %(policy_id)s AND version = %(seen)s AND status = ANY(%(from)s::text[]) AND NOT serves
            RETURNING {columns}""",
@@ -452,7 +470,8 @@ def note_progress(policy_id: UUID, seen: int, chunks: int, pages: int | None, at
     """
     return tripcortex.change(
         """UPDATE tripcortex.policies
-           SET total_chunks = %(chunks)s, total_pages = coalesce(%(pages)s::int, total_pages), updated_at = %(at)s
+           SET total_chunks = %(chunks)s, total_pages = coalesce(%(pages)s::int, total_pages),
+               updated_at = %(at)s
            WHERE id = %(policy_id)s AND version = %(seen)s AND status = 'processing'""",
         policy_id=policy_id,
         seen=seen,
@@ -484,7 +503,8 @@ def set_serving(policy_id: UUID, seen: int, serves: bool, at: datetime) -> SqlRe
     return tripcortex.returning(
         Policy,
         """UPDATE tripcortex.policies
-           SET serves = %(serves)s, status = CASE WHEN %(serves)s THEN 'ready' ELSE status END, error_message = NULL,
+           SET serves = %(serves)s, status = CASE WHEN %(serves)s THEN 'ready' ELSE status END,
+               error_message = NULL,
                updated_at = %(at)s, version = version + 1
            WHERE id = %(policy_id)s AND version = %(seen)s AND status IN ('processing', 'ready')
            RETURNING {columns}""",

@@ -30,7 +30,7 @@ MODEL_DOWN: Final = "model_unavailable"
 INTERNAL_ERROR: Final = "broken"
 
 MODEL_DOWN_TEXT: Final = "The service that reads requests does not answer. Try again later."
-PORTAL_DOWN_TEXT: Final = "The travel portal does not answer. Book the trip on its own pages by the link."
+PORTAL_DOWN_TEXT: Final = "The travel portal does not answer. Follow the link to book on its own pages."
 INTERNAL_ERROR_TEXT: Final = (
     "Something went wrong in this service. Request the trip again; the cause is logged for the operators."
 )

@@ -1,1 +1,1 @@
-"""The tables of the surgery."""
+"""Migrations of the surgery."""

@@ -1,4 +1,4 @@
-"""Visits, and what was prescribed."""
+"""Create visits and prescriptions."""
 
 from alembic import op
 
@@ -12,5 +12,6 @@ def upgrade() -> None:
         " begun_at TIMESTAMPTZ NOT NULL)"
     )
     op.execute(
-        "CREATE TABLE surgery.prescriptions (id BIGSERIAL PRIMARY KEY, visit BIGINT NOT NULL, drug TEXT NOT NULL)"
+        "CREATE TABLE surgery.prescriptions (id BIGSERIAL PRIMARY KEY, visit BIGINT NOT NULL, drug TEXT NOT "
+        "NULL)"
     )

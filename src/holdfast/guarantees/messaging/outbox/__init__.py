@@ -1,5 +1,6 @@
-"""The outbox: a message is written in the transaction of the change it announces, and relayed to its queue at
-least once, in order per aggregate.
+"""The outbox in tables: messages written with the change they announce, then relayed to a queue in order.
+
+Each message is in the transaction of its change, and is sent at least once, in order per aggregate.
 
 items (stored entities) → patterns → relay (to the queue) → declaration (what a system declares and calls).
 """

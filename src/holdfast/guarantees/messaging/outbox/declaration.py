@@ -1,4 +1,4 @@
-"""An outbox as a system declares it: its queue and the retry settings of its relay.
+"""`Outbox`: declares an outbox in tables for one queue; enqueues, relays, lists and redrives its messages.
 
     outbox = Outbox(order_events, "OB", rate=Rate("order"))
 
@@ -119,7 +119,7 @@ class Outbox(Generic[M]):
     def enqueue(
         self, stores: Stores, aggregate: str, message: M, *, sequence: int, part: int = 0
     ) -> Put[OutboxItem]:
-        """Return the write of a message, for the transaction of the change it announces.
+        """Return the write of a message, for the transaction of the change it announces. Sends nothing.
 
         `sequence` must grow with the aggregate: use the version that this transaction writes. Several
         messages of one change need different parts. A message that the queue would refuse is refused here,
@@ -140,8 +140,8 @@ class Outbox(Generic[M]):
         return self.append(item)
 
     async def enqueue_numbered(self, stores: Stores, aggregate: str, *messages: M) -> tuple[Write[Any], ...]:
-        """Return the writes of messages about an aggregate without a version: the outbox gives them the next
-        number.
+        """Return the writes of messages about an aggregate without a version, with the next number of the
+        outbox's counter.
 
         If another writer was faster, the transaction is cancelled: call this again and retry.
         """
@@ -156,7 +156,9 @@ class Outbox(Generic[M]):
     # --- relay ----------------------------------------------------------------------------------------------
 
     async def relay(self, stores: Stores, aggregate: str | None = None) -> RelayReport:
-        """Send the unsent messages of one aggregate or of all. Safe in several processes at once."""
+        """Send the unsent messages of one aggregate or of all, and return the counts. Safe in several
+        processes at once.
+        """
         relay = Relay(self, stores)
         if aggregate is not None:
             await relay.relay_aggregate(aggregate)
@@ -165,7 +167,8 @@ class Outbox(Generic[M]):
         return relay.report
 
     async def list_unsent(self, stores: Stores, *statuses: OutboxStatus) -> list[UnsentMessage]:
-        """Return the unsent messages, all or those with the given statuses, oldest first."""
+        """Return the unsent messages, pending and dead, or only those with the given statuses, oldest first.
+        """
         found: list[UnsentMessage] = []
         for status in statuses or tuple(OutboxStatus):
             for shard in range(self.shards):

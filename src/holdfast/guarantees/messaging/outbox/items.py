@@ -1,4 +1,4 @@
-"""The table of an outbox: items, the turn to relay an aggregate, and the counter of an aggregate.
+"""The outbox table and its entities: messages, the turn to relay an aggregate, an aggregate's counter.
 
 An item exists until its message is in the queue, and is then deleted. The index `waiting`, spread over
 shards, lets a sweep find items without scanning the table; it does not project the body.
@@ -115,7 +115,7 @@ declare_retention(
 
 
 @dataclass(frozen=True)
-class SendItem(QueueOperation[Any, requests.Sent]):
+class SendItem(QueueOperation[Any, requests.SentMessage]):
     """Send an item: on a FIFO queue in the group of its aggregate, deduplicated by its id."""
 
     writes: ClassVar[bool] = True
@@ -127,7 +127,7 @@ class SendItem(QueueOperation[Any, requests.Sent]):
     def build_request(self, environment: str) -> requests.SendMessages:
         item, fifo = self.item, self.queue.fifo
         correlation = {} if item.correlation is None else {CORRELATION_ATTRIBUTE: item.correlation}
-        outgoing = requests.Outgoing(
+        outgoing = requests.OutgoingMessage(
             body=item.body,
             group=get_group(item.aggregate) if fifo else None,
             deduplication=item.id if fifo else None,
@@ -135,7 +135,7 @@ class SendItem(QueueOperation[Any, requests.Sent]):
         )
         return requests.SendMessages(self._get_physical_name(environment), (outgoing,), pattern=self.pattern)
 
-    def decode_result(self, result: tuple[requests.Sent, ...]) -> requests.Sent:
+    def decode_result(self, result: tuple[requests.SentMessage, ...]) -> requests.SentMessage:
         return result[0]
 
 

@@ -74,12 +74,16 @@ class OutboxPatterns:
         )
 
     def _build_append(self) -> Pattern[[OutboxItem], Put[OutboxItem]]:
+        """Build the pattern that creates an item."""
         def append(item: OutboxItem) -> Put[OutboxItem]:
             return OutboxItem.create(item)
 
-        return self._build_pattern(1, "append", "Announce a change", append, example=(self._example_item,))
+        return self._build_pattern(
+            1, "append", "Append a message about a change", append, example=(self._example_item,)
+        )
 
     def _build_waiting(self) -> Pattern[[OutboxStatus, int], SelectQuery[OutboxItem]]:
+        """Build the query of the items of a shard with one status, oldest first, without their bodies."""
         def waiting(status: OutboxStatus, shard: int) -> SelectQuery[OutboxItem]:
             return OutboxItem.by_status(self._name, status, shard).query().select(*INDEXED_ATTRIBUTES)
 
@@ -89,6 +93,7 @@ class OutboxPatterns:
         )
 
     def _build_items(self) -> Pattern[[str], Query[OutboxItem]]:
+        """Build the consistent read of an aggregate's first items, in order."""
         def items(aggregate: str) -> Query[OutboxItem]:
             return OutboxItem.of(self._name, aggregate).query().page(PAGE_ITEMS).consistent()
 
@@ -97,6 +102,7 @@ class OutboxPatterns:
         )
 
     def _build_take_turn(self) -> Pattern[[OutboxTurn, datetime], Put[OutboxTurn]]:
+        """Build the put of a turn that is free, has ended, or has the same owner."""
         def take_turn(turn: OutboxTurn, now: datetime) -> Put[OutboxTurn]:
             is_free = OutboxTurn.owner.not_exists() | (OutboxTurn.until <= now)
             return OutboxTurn.put(turn).when(is_free | (OutboxTurn.owner == turn.owner))
@@ -110,6 +116,7 @@ class OutboxPatterns:
         )
 
     def _build_give_turn(self) -> Pattern[[OutboxTurn], Delete[OutboxTurn]]:
+        """Build the deletion of a turn by its owner."""
         def give_turn(turn: OutboxTurn) -> Delete[OutboxTurn]:
             return OutboxTurn.of(self._name, turn.aggregate).delete().when(OutboxTurn.owner == turn.owner)
 
@@ -124,6 +131,7 @@ class OutboxPatterns:
         return self._build_pattern(6, "send", "Send a message", send, example=(self._example_item,))
 
     def _build_remove(self) -> Pattern[[OutboxItem], Delete[OutboxItem]]:
+        """Build the deletion of an item by its id."""
         def remove(item: OutboxItem) -> Delete[OutboxItem]:
             at = OutboxItem.of(self._name, item.aggregate)
             return at.delete(item.sequence, item.part).when(OutboxItem.id == item.id)
@@ -133,6 +141,7 @@ class OutboxPatterns:
         )
 
     def _build_keep(self) -> Pattern[[OutboxItem, OutboxItem], Put[OutboxItem]]:
+        """Build the put of a changed item, on condition that its status and attempts are as read."""
         def keep(item: OutboxItem, seen: OutboxItem) -> Put[OutboxItem]:
             is_as_seen = (OutboxItem.status == seen.status) & (OutboxItem.attempts == seen.attempts)
             return OutboxItem.put(item).when(OutboxItem.id == seen.id, is_as_seen)
@@ -145,16 +154,17 @@ class OutboxPatterns:
             return OutboxCounter.of(self._name, aggregate).get().consistent()
 
         return self._build_pattern(
-            9, "counter", "Last number given in an aggregate", counter, example=(_AGGREGATE,)
+            9, "counter", "Last message number of an aggregate", counter, example=(_AGGREGATE,)
         )
 
     def _build_count(self) -> Pattern[[str, int, int], Put[OutboxCounter]]:
+        """Build the put of the counter, on condition that it is as read."""
         def count(aggregate: str, last: int, seen: int) -> Put[OutboxCounter]:
             put = OutboxCounter.put(OutboxCounter(outbox=self._name, aggregate=aggregate, last=last))
             return put.when(OutboxCounter.last == seen) if seen else put.if_absent()
 
         return self._build_pattern(
-            10, "count", "Give the next number in an aggregate", count, example=(_AGGREGATE, 1, 0)
+            10, "count", "Take the next message number of an aggregate", count, example=(_AGGREGATE, 1, 0)
         )
 
     @property

@@ -35,7 +35,7 @@ from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.model import Pattern, Queue, Rate, Schedule, Schema, SqlChange
 from holdfast.runtime import Stores
 from holdfast.stores.queues.checks import check
-from holdfast.stores.sql.port import SqlNotices
+from holdfast.stores.sql.port import SqlNotifications
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -162,7 +162,7 @@ class SqlOutbox:
         """Run one round: send up to a batch of unsent rows. Safe in several processes at once."""
         return await Publisher(self, stores).run_round()
 
-    def listen(self, stores: Stores) -> AbstractAsyncContextManager[SqlNotices]:
+    def listen(self, stores: Stores) -> AbstractAsyncContextManager[SqlNotifications]:
         """Listen for commits that enqueue messages."""
         return stores.listen(self.channel)
 

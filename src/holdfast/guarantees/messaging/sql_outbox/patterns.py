@@ -119,7 +119,7 @@ RETURNING pg_notify(%(channel)s, '')"""
         example = NewMessage(
             queue_name=self._queues[0], aggregate=_AGGREGATE, body="{}", correlation_id=None, at=_TIME
         )
-        return self._build_pattern(1, "append", "Announce a change", append, example=(example,))
+        return self._build_pattern(1, "append", "Append a message about a change", append, example=(example,))
 
     # --- publish --------------------------------------------------------------------------------------------
 
@@ -176,7 +176,8 @@ WITH RECURSIVE seen AS (
             member.aggregate = heads.aggregate AND member.queue_name = heads.queue_name AND member.is_due
         ) OVER (ORDER BY member.aggregate, member.queue_name, member.id) AS goes FROM (
             SELECT id, aggregate, queue_name, {_DUE} AND {_FREE} AS is_due FROM {self._table}
-            WHERE NOT processed AND (aggregate, queue_name, id) >= (heads.aggregate, heads.queue_name, heads.id)
+            WHERE NOT processed AND (aggregate, queue_name, id) >= (heads.aggregate, heads.queue_name,
+                heads.id)
             ORDER BY aggregate, queue_name, id LIMIT %(batch)s
         ) AS member
     ) AS lane
@@ -184,7 +185,8 @@ WITH RECURSIVE seen AS (
 ), aside AS MATERIALIZED (
     SELECT id FROM {self._table}
     WHERE NOT processed AND id = ANY(ARRAY(
-        SELECT seen.id FROM seen JOIN firsts ON firsts.aggregate = seen.aggregate AND firsts.queue_name = seen.queue_name
+        SELECT seen.id FROM seen JOIN firsts ON firsts.aggregate = seen.aggregate
+            AND firsts.queue_name = seen.queue_name
         WHERE seen.id <> firsts.id AND (NOT firsts.is_due OR firsts.id IN (SELECT heads.id FROM heads))
           AND seen.id NOT IN (SELECT chosen.id FROM chosen)
     ))
@@ -197,7 +199,8 @@ UPDATE {self._table} AS taken SET
 FROM (SELECT id, FALSE AS is_aside FROM chosen UNION ALL SELECT id, TRUE FROM aside) AS picked
 WHERE taken.id = picked.id AND NOT taken.processed
 RETURNING taken.id, taken.queue_name, taken.aggregate, taken.correlation_id, taken.created_at,
-    CASE WHEN picked.is_aside THEN '' ELSE taken.message_body END AS message_body, picked.is_aside AS is_behind"""
+    CASE WHEN picked.is_aside THEN '' ELSE taken.message_body END AS message_body, picked.is_aside
+        AS is_behind"""
 
         def claim(
             owner: str, now: datetime, until: datetime, beyond: datetime, batch: int
@@ -227,7 +230,8 @@ UPDATE {self._table} SET
     retry_count = retry_count + 1, last_error = %(reason)s,
     next_attempt_at = %(now)s::timestamptz
         + make_interval(secs => LEAST(%(pause_s)s * power(2, LEAST(retry_count, 30)), %(pause_s_max)s)),
-    dead_at = CASE WHEN %(is_hopeless)s::boolean OR retry_count + 1 >= %(tries_max)s THEN %(now)s::timestamptz END,
+    dead_at = CASE WHEN %(is_hopeless)s::boolean
+        OR retry_count + 1 >= %(tries_max)s THEN %(now)s::timestamptz END,
     claimed_by = NULL, claimed_until = NULL
 WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed
 RETURNING id, dead_at IS NOT NULL AS is_dead"""
@@ -345,7 +349,7 @@ RETURNING pg_notify(%(channel)s, '')"""
             return SqlChange(self._schema, text, {"ids": ids, "now": now, "channel": self._channel})
 
         return self._build_pattern(
-            9, "discard", "Give up dead rows, and continue behind them", discard, example=((1,), _TIME)
+            9, "discard", "Discard dead rows, so that later rows are sent", discard, example=((1,), _TIME)
         )
 
     def _build_sweep(self) -> Pattern[[datetime, int], SqlChange]:
@@ -375,7 +379,8 @@ WITH looked AS MATERIALIZED (
       )
     FOR UPDATE OF counter SKIP LOCKED
 ), removed AS (
-    DELETE FROM {self._table}_counter WHERE aggregate = ANY(ARRAY(SELECT idle.aggregate FROM idle)) RETURNING aggregate
+    DELETE FROM {self._table}_counter WHERE aggregate = ANY(ARRAY(SELECT idle.aggregate
+        FROM idle)) RETURNING aggregate
 )
 SELECT (SELECT count(*) FROM removed) AS removed, (SELECT max(looked.aggregate) FROM looked) AS last"""
 

@@ -14,7 +14,7 @@ from holdfast.guarantees.messaging.outbox.items import get_group
 from holdfast.model import Queue, SqlRow
 from holdfast.model.queues import ANNOUNCEMENT_ATTRIBUTE, BATCH_MAX, CORRELATION_ATTRIBUTE, QueueOperation
 from holdfast.operations import queues as requests
-from holdfast.stores.queues.checks import message_bytes
+from holdfast.stores.queues.checks import count_message_bytes
 
 
 class NewMessage(BaseModel):
@@ -79,7 +79,7 @@ class Backlog(SqlRow):
 
 
 @dataclass(frozen=True)
-class SendRows(QueueOperation[Any, "tuple[requests.Sent, ...]"]):
+class SendRows(QueueOperation[Any, "tuple[requests.SentMessage, ...]"]):
     """Up to ten rows for one queue: on a FIFO queue in the groups of their aggregates, deduplicated by their
     ids.
 
@@ -98,13 +98,13 @@ class SendRows(QueueOperation[Any, "tuple[requests.Sent, ...]"]):
         outgoing = tuple(self._build_outgoing(row) for row in self.rows)
         return requests.SendMessages(self._get_physical_name(environment), outgoing, pattern=self.pattern)
 
-    def decode_result(self, result: tuple[requests.Sent, ...]) -> tuple[requests.Sent, ...]:
+    def decode_result(self, result: tuple[requests.SentMessage, ...]) -> tuple[requests.SentMessage, ...]:
         return result
 
-    def _build_outgoing(self, row: ClaimedRow) -> requests.Outgoing:
+    def _build_outgoing(self, row: ClaimedRow) -> requests.OutgoingMessage:
         id = f"{self.outbox}-{row.id}-{int(row.created_at.timestamp() * 1_000_000)}"
         correlation = {} if row.correlation_id is None else {CORRELATION_ATTRIBUTE: row.correlation_id}
-        return requests.Outgoing(
+        return requests.OutgoingMessage(
             body=row.message_body,
             group=get_group(row.aggregate) if self.queue.fifo else None,
             deduplication=id if self.queue.fifo else None,
@@ -133,4 +133,4 @@ def _measure_rows(
 ) -> Iterator[tuple[ClaimedRow, int]]:
     for row in rows:
         [outgoing] = SendRows(queue, outbox, (row,)).build_request("").messages
-        yield row, message_bytes(outgoing)
+        yield row, count_message_bytes(outgoing)

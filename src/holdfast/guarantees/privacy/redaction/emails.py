@@ -17,7 +17,8 @@ _LOCAL_CHARS: Final = r"\w.!#$'*+/=?^`{|}~-"
 _LOCAL: Final = rf"(?:[{_LOCAL_CHARS}]++|(?!{_ENCODED_AT})[%&])"
 _DOMAIN: Final = r"[\w-]++(?:\.[\w-]++)*+|\[[\w.:-]{2,64}\]"
 _EMAIL: Final = re.compile(
-    rf'(?P<local>(?<![%&{_LOCAL_CHARS}]){_LOCAL}++|"[^"\n]{{1,64}}")(?:[ ]?(?:{_AT.pattern})[ ]?(?:{_DOMAIN}))++',
+    rf'(?P<local>(?<![%&{_LOCAL_CHARS}]){_LOCAL}++|"[^"\n]{{1,64}}")(?:[ ]?(?:{_AT.pattern})[ '
+    rf"]?(?:{_DOMAIN}))++",
     re.IGNORECASE,
 )
 _LINK_PREFIX: Final = re.compile(r"//.*[/?&=#]", re.DOTALL)

@@ -180,7 +180,7 @@ class _ErasureRun:
         name, now = self.stores.physical_name(table), self.stores.clock.now()
         try:
             forgotten = await asyncio.to_thread(
-                engine.forget, name, self._keys[table.name], self._search_texts
+                engine.erase_traces, name, self._keys[table.name], self._search_texts
             )
         except NotFound:
             return  # never created here

@@ -48,7 +48,7 @@ class Design:
         return list_examples(self.system)
 
     def find_parts(self, kind: type[OperationT]) -> Iterable[tuple[Pattern[..., Any], OperationT]]:
-        """Yield every operation part of this kind, with the pattern that builds it."""
+        """Yield every part of the examples' operations that is an instance of `kind`, with its pattern."""
         for example in self.examples:
             for part in example.parts:
                 if isinstance(part, kind):
@@ -91,6 +91,6 @@ def format_pattern(pattern: Pattern[..., Any]) -> str:
 
 
 def join_words(names: Iterable[str]) -> str:
-    """Join words as `a, b and c`."""
+    """Join one or more words as `a, b and c`."""
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last

@@ -32,7 +32,7 @@ def find_hot_key(load: Load, example: Example, target: Target) -> str | None:
 
 
 def format_key(key: str) -> str:
-    """Return the key as findings print it."""
+    """Format a key for a finding: "the key ALL", or "one key EVENT#…" for the declared key `EVENT#*`."""
     return f"one key {key.replace('*', '…')}" if "*" in key else f"the key {key}"
 
 

@@ -12,7 +12,7 @@ from holdfast.model.entities.key_templates import Template
 from holdfast.model.entities.reads import BaseQuery, CountQuery, PagedRead, Query
 from holdfast.model.entities.writes import Put
 from holdfast.model.tables import Index
-from holdfast.operations.expressions.mentions import roots_of
+from holdfast.operations.expressions.condition_paths import find_root_attributes
 from holdfast.operations.values import Item, item_size
 from holdfast.reports.design.rules.base import Design, Finding, format_pattern, join_words
 from holdfast.reports.design.rules.partitions import MAX_WRITE_UNITS
@@ -92,7 +92,11 @@ def find_narrow_projections(design: Design) -> Iterator[Finding]:
 
 
 def find_few_partition_keys(design: Design) -> Iterator[Finding]:
-    """Find indexes whose partition key has so few values that their items share a few partitions."""
+    """Find global indexes whose partition key has a bounded number of values, so that few partitions take the
+    load.
+
+    The finding is an error if the declared peak exceeds what a partition serves, otherwise an info.
+    """
     for index in design.system.indexes:
         values = _count_key_values(index)
         if index.scope == "local" or values is None:
@@ -120,7 +124,7 @@ def _list_needed_attributes(design: Design, index: Index) -> list[frozenset[str]
         for part in example.parts:
             if not isinstance(part, PagedRead) or part.index is not index:
                 continue
-            filtered = frozenset(() if part.filter is None else roots_of(part.filter))
+            filtered = frozenset(() if part.filter is None else find_root_attributes(part.filter))
             if is_count or part.selected:
                 found.append(filtered | frozenset(part.selected))
             else:

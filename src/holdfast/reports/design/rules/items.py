@@ -9,7 +9,7 @@ from holdfast.core.limits import ITEM_BYTES_MAX, KIB
 from holdfast.model.entities.entity import get_declaration
 from holdfast.model.entities.writes import Delete, Put, Update
 from holdfast.operations.expressions import nodes
-from holdfast.operations.expressions.reserved import is_reserved
+from holdfast.operations.expressions.reserved_words import is_reserved
 from holdfast.reports.design.rules.base import Design, Finding, format_pattern, join_words
 
 LARGE_ITEM_BYTES: Final = ITEM_BYTES_MAX // 2
@@ -23,7 +23,10 @@ _ADD_LIFETIME: Final = (
 
 
 def find_oversized_items(design: Design) -> Iterator[Finding]:
-    """Find tables whose items are declared to grow to at least half of the largest item size."""
+    """Find tables whose items are declared to grow to at least half of the largest item size.
+
+    Also find declared sizes for tables that the system does not have.
+    """
     remedy = (
         "Store each entry as a separate item under the same partition key, or store the content as an object "
         "and keep its key in the item."
@@ -124,7 +127,7 @@ def find_reserved_words(design: Design) -> Iterator[Finding]:
             )
 
 
-def _adds_elements(action: nodes.Action) -> bool:
+def _adds_elements(action: nodes.UpdateAction) -> bool:
     """Return True if the update action appends to a list or adds to a set."""
     match action:
         case nodes.SetAction(_, nodes.ListAppend()):

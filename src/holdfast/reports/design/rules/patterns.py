@@ -58,7 +58,10 @@ def find_failing_examples(design: Design) -> Iterator[Finding]:
 
 
 def find_missing_sample(design: Design) -> Iterator[Finding]:
-    """Find systems without sample data: their patterns ran on empty tables, so their units are unknown."""
+    """Report a system without sample data: its patterns ran on empty tables, so their units are unknown.
+
+    Warn about the patterns whose conditions failed there.
+    """
     if design.has_data or not design.measures:
         return
     yield design.info(

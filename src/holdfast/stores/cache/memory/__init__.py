@@ -1,5 +1,6 @@
-"""The cache of one process: a dictionary with lifetimes and a size limit. It ends with the process, and no
-other process sees it.
+"""The in-memory cache engine of one process: a dictionary with lifetimes and a size limit.
+
+Its content ends with the process, and no other process sees it.
 """
 
 from __future__ import annotations

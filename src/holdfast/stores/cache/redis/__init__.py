@@ -1,8 +1,8 @@
-"""The cache on Redis, or on a server with its protocol (Valkey, ElastiCache).
+"""The cache engine on Redis, or on a server that speaks its protocol (Valkey, ElastiCache).
 
 engine.py     runs operations, in threads of its own
 scripts.py    the atomic operations as Lua scripts, and the stored form of a value
-failures.py   maps every error of the client to a `HoldfastError`
+errors.py     maps every error of the client to a `HoldfastError`
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from holdfast.core.errors import SettingsError
 # Check before the first import of the dependency, whose own error says less.
 if importlib.util.find_spec("redis") is None:
     raise SettingsError(
-        "A cache on Redis needs redis-py, which this installation does not have: pip install '.[cache]' in "
-        "the clone "
-        "of Holdfast, or make setup"
+        "A cache on Redis needs redis-py, which is not installed. Run pip install '.[cache]' in the Holdfast "
+        "clone, or make setup."
     )
 
 from holdfast.stores.cache.redis.engine import RedisCache, open_redis

@@ -1,4 +1,5 @@
-"""The atomic operations as Redis scripts, and the stored form of a value: `1763200000000:value`.
+"""The atomic cache operations as Lua scripts for Redis, and the stored form of a value:
+`1763200000000:value`.
 
 The number is when its lifetime ends, in milliseconds by the writer's clock; a reader compares it with its own
 clock. So a run clock decides here as it does in memory. Redis gets the lifetime too, and expires values that
@@ -12,7 +13,7 @@ from typing import Final
 SEPARATOR: Final = b":"
 
 # The value under a key and the text of its end, if that is after `now`; values of other programs are ignored.
-_HELD: Final = """
+_GET_ALIVE: Final = """
 local function held(key, now)
   local kept = redis.call('GET', key)
   if not kept then return nil end
@@ -24,7 +25,7 @@ end
 
 # now, end, lifetime in ms, value
 PUT_IF_ABSENT: Final = (
-    _HELD
+    _GET_ALIVE
     + """
 if held(KEYS[1], ARGV[1]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[2] .. ':' .. ARGV[4], 'PX', ARGV[3])
@@ -34,7 +35,7 @@ return 1
 
 # now, end, lifetime in ms
 EXTEND: Final = (
-    _HELD
+    _GET_ALIVE
     + """
 local value = held(KEYS[1], ARGV[1])
 if not value then return 0 end
@@ -45,7 +46,7 @@ return 1
 
 # now, then the expected value, if there is one
 DELETE: Final = (
-    _HELD
+    _GET_ALIVE
     + """
 local value = held(KEYS[1], ARGV[1])
 if not value or (ARGV[2] and value ~= ARGV[2]) then return 0 end
@@ -56,7 +57,7 @@ return 1
 
 # now, end, lifetime in ms, by, then the maximum, if there is one
 INCREMENT: Final = (
-    _HELD
+    _GET_ALIVE
     + """
 local value, ends = held(KEYS[1], ARGV[1])
 local count = 0
@@ -74,12 +75,13 @@ return {counted, 1}
 )
 
 
-def kept(value: bytes, ends_ms: int) -> bytes:
-    return str(ends_ms).encode() + SEPARATOR + value
+def encode_value(value: bytes, expires_ms: int) -> bytes:
+    """Return the stored form of a value that expires at `expires_ms`."""
+    return str(expires_ms).encode() + SEPARATOR + value
 
 
-def value_in(kept: bytes | None, now_ms: int) -> bytes | None:
+def decode_value(stored: bytes | None, now_ms: int) -> bytes | None:
     """Return the value if Holdfast stored it and its lifetime is not over, or None."""
-    ends, separator, value = (kept or b"").partition(SEPARATOR)
+    ends, separator, value = (stored or b"").partition(SEPARATOR)
     is_alive = separator and ends.isdigit() and int(ends) > now_ms
     return value if is_alive else None

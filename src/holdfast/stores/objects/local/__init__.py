@@ -1,9 +1,9 @@
-"""The objects engines of this machine: a folder, or memory.
+"""The objects engine of this machine: objects in a folder (encrypted and durable) or in memory.
 
-engine.py   runs operations
-files.py    an object as one self-describing file, encrypted
-media.py    stores files: in a folder, durable when a put returns, or in memory
-paths.py    keys to paths, and back
+engine.py         runs operations
+object_file.py    an object as one self-describing file, encrypted
+file_storage.py   stores files: in a folder, durable when a put returns, or in memory
+paths.py          keys to paths, and back
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The objects engine of a folder or of memory: each operation is a function over a medium.
+"""The local objects engine: runs each operation on files in a folder or in memory.
 
 An operation runs in a thread, since disks and key services block. A change to an existing object (an
 overwrite, a delete, a hold, the sweep) holds the bucket's lock, which works across processes; a new object
@@ -33,12 +33,12 @@ from holdfast.operations.objects import (
     StoredObject,
 )
 from holdfast.security.ciphers import Cipher
-from holdfast.stores.objects.adopting import adopted
+from holdfast.stores.objects.adoption import adopt_object
 from holdfast.stores.objects.checks import check
-from holdfast.stores.objects.local import files
-from holdfast.stores.objects.local.files import START_BYTES_MAX, ObjectFile
-from holdfast.stores.objects.local.media import FolderMedium, Medium, MemoryMedium
-from holdfast.stores.objects.local.paths import DEFINITION, folder_of, key_of, path_of
+from holdfast.stores.objects.local import object_file
+from holdfast.stores.objects.local.file_storage import FileStorage, FolderFileStorage, MemoryFileStorage
+from holdfast.stores.objects.local.object_file import MAX_START_BYTES, ObjectFile
+from holdfast.stores.objects.local.paths import DEFINITION_FILE, parse_key, to_folder, to_path
 
 R = TypeVar("R")
 
@@ -47,38 +47,41 @@ DAY_S: Final = 86_400.0
 
 def open_local_objects(folder: Path, cipher: Cipher, *, clock: Clock = SYSTEM_CLOCK) -> LocalObjects:
     """Open objects in a folder, encrypted by `cipher`. A put is durable when it returns."""
-    return LocalObjects(FolderMedium(folder, clock=clock), cipher, clock=clock)
+    return LocalObjects(FolderFileStorage(folder, clock=clock), cipher, clock=clock)
 
 
 def open_memory_objects(*, clock: Clock = SYSTEM_CLOCK) -> LocalObjects:
     """Open objects in memory, which end with the process."""
-    return LocalObjects(MemoryMedium(), None, clock=clock)
+    return LocalObjects(MemoryFileStorage(), None, clock=clock)
 
 
 class LocalObjects:
-    def __init__(self, medium: Medium, cipher: Cipher | None, *, clock: Clock) -> None:
-        self._medium, self._cipher, self._clock = medium, cipher, clock
+    """The local objects engine, opened by `open_local_objects` or `open_memory_objects`."""
+    def __init__(self, storage: FileStorage, cipher: Cipher | None, *, clock: Clock) -> None:
+        self._storage, self._cipher, self._clock = storage, cipher, clock
         self._is_closed = False
 
     async def run(self, operation: requests.Operation[R]) -> R:
+        """Check one operation and run it in a thread. Raise `StoreClosed` after `close`."""
         if self._is_closed:
             raise StoreClosed("The objects store was closed.")
         check(operation)
         if isinstance(operation, requests.AdoptObject):
-            return cast(R, await adopted(self.run, operation.put))
-        return cast(R, await asyncio.to_thread(self._do, operation))
+            return cast(R, await adopt_object(self.run, operation.put))
+        return cast(R, await asyncio.to_thread(self._execute, operation))
 
     def close(self) -> None:
+        """Refuse further operations; operations in progress continue."""
         self._is_closed = True
 
-    def _do(self, operation: requests.Operation[Any]) -> Any:
+    def _execute(self, operation: requests.Operation[Any]) -> Any:
         match operation:
             case requests.PutObject():
                 return self._put(operation)
             case requests.GetObject():
                 return self._get(operation)
             case requests.HeadObject():
-                return self._start(operation.bucket, operation.key).info
+                return self._read_attributes(operation.bucket, operation.key).info
             case requests.ListObjects():
                 return self._list(operation)
             case requests.DeleteObject():
@@ -88,15 +91,16 @@ class LocalObjects:
             case requests.CreateBucket():
                 return self._create_bucket(operation.definition)
             case requests.DescribeBucket():
-                return self._definition(operation.bucket)
+                return self._load_definition(operation.bucket)
             case requests.SweepBucket():
                 return self._sweep(operation.bucket)
-        raise InternalError(f"{type(operation).__name__} is no operation of an objects store.")
+        raise InternalError(f"Invalid operation {type(operation).__name__}: expected an objects operation.")
 
     # --- objects --------------------------------------------------------------------------------------------
 
     def _put(self, put: requests.PutObject) -> ObjectInfo:
-        self._definition(put.bucket)
+        """Write the object's file. Raise `NotFound` without the bucket, `AlreadyExists` or `ObjectHeld`."""
+        self._load_definition(put.bucket)
         digest = hashlib.sha256(put.body).hexdigest()
         info = ObjectInfo(
             key=put.key,
@@ -107,79 +111,89 @@ class LocalObjects:
             metadata=dict(put.metadata),
             etag=digest,
         )
-        file = files.made(info, put.body, put.bucket, self._cipher)
+        file = object_file.build_file(info, put.body, put.bucket, self._cipher)
         if put.create_only:
             self._create(put, file)
             return info
-        with self._medium.alone(put.bucket):
+        with self._storage.lock_bucket(put.bucket):
             self._refuse_held(put.bucket, put.key)
-            self._write(put.bucket, file)
+            self._write_file(put.bucket, file)
         return info
 
     def _create(self, put: requests.PutObject, file: ObjectFile) -> None:
+        """Write the file if the key is free; raise `AlreadyExists` otherwise."""
         try:
-            self._medium.put(path_of(put.bucket, put.key), bytes(file), create_only=True)
+            self._storage.put(to_path(put.bucket, put.key), bytes(file), create_only=True)
         except AlreadyExists as error:
-            raise AlreadyExists(
-                f"There is already an object {put.key} in {put.bucket}, and it was to be created."
-            ) from error
+            raise AlreadyExists(f"The object {put.key} in {put.bucket} already exists.") from error
 
     def _get(self, get: requests.GetObject) -> StoredObject:
-        file = self._whole(get.bucket, get.key)
-        return StoredObject(info=file.info, body=files.body_of(file, get.bucket, self._cipher))
+        """Return the object with its decrypted body. Raise `NotFound`, or `ObjectDamaged` if the hash
+        differs.
+        """
+        file = self._read_file(get.bucket, get.key)
+        return StoredObject(info=file.info, body=object_file.decrypt_body(file, get.bucket, self._cipher))
 
     def _list(self, listing: requests.ListObjects) -> ObjectPage:
-        self._definition(listing.bucket)
-        keys = self._keys(listing.bucket, listing.prefix)
+        """Return the objects after the cursor in key order; the next cursor is the last key, or None at the
+        end.
+        """
+        self._load_definition(listing.bucket)
+        keys = self._list_keys(listing.bucket, listing.prefix)
         if listing.cursor is not None:
             after = listing.cursor.encode()
             keys = [key for key in keys if key.encode() > after]
-        found = [self._summary(listing.bucket, key) for key in keys[: listing.count]]
+        found = [self._summarize(listing.bucket, key) for key in keys[: listing.count]]
         return ObjectPage(
             objects=tuple(each for each in found if each is not None),
             cursor=keys[listing.count - 1] if len(keys) > listing.count else None,
         )
 
-    def _keys(self, bucket: str, prefix: str) -> list[str]:
-        """Return the keys in the order of their bytes, as S3 does."""
-        paths = self._medium.paths(folder_of(bucket, prefix))
-        keys = [key for path in paths if (key := key_of(bucket, path)) is not None]
+    def _list_keys(self, bucket: str, prefix: str) -> list[str]:
+        """Return the keys that begin with `prefix`, in the order of their bytes, as S3 does."""
+        paths = self._storage.list_paths(to_folder(bucket, prefix))
+        keys = [key for path in paths if (key := parse_key(bucket, path)) is not None]
         return sorted((key for key in keys if key.startswith(prefix)), key=str.encode)
 
-    def _summary(self, bucket: str, key: str) -> ObjectSummary | None:
+    def _summarize(self, bucket: str, key: str) -> ObjectSummary | None:
+        """Return key, size and put time, or None if the object has just been deleted."""
         try:
-            info = self._start(bucket, key).info
+            info = self._read_attributes(bucket, key).info
         except NotFound:
             # The object was deleted after the folder was listed.
             return None
         return ObjectSummary(key=key, bytes=info.bytes, put_at=info.put_at)
 
     def _delete(self, delete: requests.DeleteObject) -> None:
-        self._definition(delete.bucket)
-        with self._medium.alone(delete.bucket):
+        """Delete the object; do nothing if there is none. Raise `ObjectHeld` under a legal hold."""
+        self._load_definition(delete.bucket)
+        with self._storage.lock_bucket(delete.bucket):
             self._refuse_held(delete.bucket, delete.key)
             try:
-                self._medium.remove(path_of(delete.bucket, delete.key))
+                self._storage.remove(to_path(delete.bucket, delete.key))
             except NotFound:
                 pass
 
     def _set_hold(self, hold: requests.SetLegalHold) -> None:
-        if not self._definition(hold.bucket).holds:
+        """Set or remove the object's legal hold. Raise `InvalidRequest` if the bucket does not allow holds.
+        """
+        if not self._load_definition(hold.bucket).holds:
             raise InvalidRequest(
-                f"The bucket {hold.bucket} has no legal holds: declare it with holds=True and create it "
-                "again."
+                f"The bucket {hold.bucket} does not allow legal holds. Declare it with holds=True and create "
+                "it again."
             )
-        with self._medium.alone(hold.bucket):
-            self._write(hold.bucket, self._whole(hold.bucket, hold.key).with_hold(hold.held))
+        with self._storage.lock_bucket(hold.bucket):
+            self._write_file(hold.bucket, self._read_file(hold.bucket, hold.key).with_hold(hold.held))
 
     def _refuse_held(self, bucket: str, key: str) -> None:
+        """Raise `ObjectHeld` if the object exists and is under a legal hold."""
         try:
-            info = self._start(bucket, key).info
+            info = self._read_attributes(bucket, key).info
         except NotFound:
             return
         except ObjectDamaged:
             # A damaged file does not show whether it is held: in a bucket with holds, it may not be removed.
-            if self._definition(bucket).holds:
+            if self._load_definition(bucket).holds:
                 raise
             return
         if info.held:
@@ -187,66 +201,79 @@ class LocalObjects:
 
     # --- files ----------------------------------------------------------------------------------------------
 
-    def _start(self, bucket: str, key: str) -> ObjectFile:
-        """Read the object's attributes alone."""
+    def _read_attributes(self, bucket: str, key: str) -> ObjectFile:
+        """Read the beginning of the object's file: its attributes, and none or part of its body."""
         try:
-            return files.read(self._medium.get_start(path_of(bucket, key), START_BYTES_MAX), bucket, key)
+            return object_file.parse_file(
+                self._storage.get_start(to_path(bucket, key), MAX_START_BYTES), bucket, key
+            )
         except NotFound as error:
-            raise self._missing(bucket, key) from error
+            raise self._build_not_found(bucket, key) from error
 
-    def _whole(self, bucket: str, key: str) -> ObjectFile:
+    def _read_file(self, bucket: str, key: str) -> ObjectFile:
+        """Read the object's whole file. Raise `NotFound` without it."""
         try:
-            return files.read(self._medium.get(path_of(bucket, key)), bucket, key)
+            return object_file.parse_file(self._storage.get(to_path(bucket, key)), bucket, key)
         except NotFound as error:
-            raise self._missing(bucket, key) from error
+            raise self._build_not_found(bucket, key) from error
 
-    def _missing(self, bucket: str, key: str) -> NotFound:
-        self._definition(bucket)
+    def _build_not_found(self, bucket: str, key: str) -> NotFound:
+        """Return the error for a missing object, or raise the one for a missing bucket."""
+        self._load_definition(bucket)
         return NotFound(f"There is no object {key} in {bucket}.")
 
-    def _write(self, bucket: str, file: ObjectFile) -> None:
-        self._medium.put(path_of(bucket, file.info.key), bytes(file), create_only=False)
+    def _write_file(self, bucket: str, file: ObjectFile) -> None:
+        self._storage.put(to_path(bucket, file.info.key), bytes(file), create_only=False)
 
     # --- buckets --------------------------------------------------------------------------------------------
 
     def _create_bucket(self, definition: BucketDefinition) -> None:
-        with self._medium.alone(definition.name):
+        """Create the bucket or replace its definition. Raise `AlreadyExists` if that would disable legal
+        holds.
+        """
+        with self._storage.lock_bucket(definition.name):
             try:
-                had_holds = self._definition(definition.name).holds
+                had_holds = self._load_definition(definition.name).holds
             except NotFound:
                 had_holds = False
             if had_holds and not definition.holds:
                 raise AlreadyExists(
-                    f"The bucket {definition.name} was made with legal holds, which cannot be taken from it: "
-                    "declare it "
-                    "with holds=True."
+                    f"The bucket {definition.name} was created with legal holds, which cannot be disabled. "
+                    "Declare it with holds=True."
                 )
-            self._medium.put(
-                f"{definition.name}/{DEFINITION}", msgspec.json.encode(definition), create_only=False
+            self._storage.put(
+                f"{definition.name}/{DEFINITION_FILE}", msgspec.json.encode(definition), create_only=False
             )
 
-    def _definition(self, bucket: str) -> BucketDefinition:
+    def _load_definition(self, bucket: str) -> BucketDefinition:
+        """Read the bucket's definition from its file. Raise `NotFound` without it."""
         try:
-            return msgspec.json.decode(self._medium.get(f"{bucket}/{DEFINITION}"), type=BucketDefinition)
+            return msgspec.json.decode(
+                self._storage.get(f"{bucket}/{DEFINITION_FILE}"), type=BucketDefinition
+            )
         except NotFound as error:
-            raise NotFound(f"There is no bucket {bucket}: create it first.") from error
+            raise NotFound(f"There is no bucket {bucket}. Create it first.") from error
 
     def _sweep(self, bucket: str) -> int:
-        definition = self._definition(bucket)
-        self._medium.remove_strays(bucket)
+        """Delete objects past their lifecycle and stale temporary files; return how many objects were
+        deleted.
+        """
+        definition = self._load_definition(bucket)
+        self._storage.remove_stale_files(bucket)
         return sum(
-            self._end(bucket, key, rule.days)
+            self._expire(bucket, key, rule.days)
             for rule in definition.lifecycle
-            for key in self._keys(bucket, rule.prefix)
+            for key in self._list_keys(bucket, rule.prefix)
         )
 
-    def _end(self, bucket: str, key: str, days: int) -> bool:
-        with self._medium.alone(bucket):
+    def _expire(self, bucket: str, key: str, days: int) -> bool:
+        """Delete the object if it is past its lifetime and not held. Return whether it was deleted."""
+        with self._storage.lock_bucket(bucket):
             try:
-                info = self._start(bucket, key).info
+                info = self._read_attributes(bucket, key).info
             except (NotFound, ObjectDamaged):
                 return False
             if info.held or self._clock.now() < info.put_at + days * DAY_S:
                 return False
-            self._medium.remove(path_of(bucket, key))
+            self._storage.remove(to_path(bucket, key))
             return True

@@ -1,4 +1,4 @@
-"""Keys to paths of a file system, and back.
+"""Conversion of object keys to file paths and back, for the local objects engine.
 
 Every character that is not plain is percent-encoded. A file name ends with `@` and a folder's does not, so
 that `a` and `a/b` can both be keys. A part that is too long for a file name is split into folders that end
@@ -10,36 +10,40 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote, unquote
 
-OBJECTS: Final = "objects"
-STAGING: Final = "staging"
-DEFINITION: Final = "bucket.json"
-LOCK: Final = "lock"
+OBJECTS_FOLDER: Final = "objects"
+STAGING_FOLDER: Final = "staging"
+DEFINITION_FILE: Final = "bucket.json"
+LOCK_FILE: Final = "lock"
 
-FILE_ENDING: Final = "@"
-CONTINUED: Final = "+"
+FILE_SUFFIX: Final = "@"
+CONTINUATION_SUFFIX: Final = "+"
 # File systems take 255 bytes; one is for the suffix, and some more for what a store adds while it writes.
-STEP_LENGTH_MAX: Final = 200
+MAX_PART_LENGTH: Final = 200
 
 
-def path_of(bucket: str, key: str) -> str:
-    return f"{bucket}/{OBJECTS}/" + "/".join(map(_cut, key.split("/"))) + FILE_ENDING
+def to_path(bucket: str, key: str) -> str:
+    """Return the path of an object's file, relative to the storage's root."""
+    return f"{bucket}/{OBJECTS_FOLDER}/" + "/".join(map(_encode_part, key.split("/"))) + FILE_SUFFIX
 
 
-def folder_of(bucket: str, prefix: str) -> str:
+def to_folder(bucket: str, prefix: str) -> str:
     """Return the folder that contains every key that begins with `prefix`."""
-    steps = prefix.split("/")[:-1]
-    return "/".join([bucket, OBJECTS, *map(_cut, steps)])
+    parts = prefix.split("/")[:-1]
+    return "/".join([bucket, OBJECTS_FOLDER, *map(_encode_part, parts)])
 
 
-def key_of(bucket: str, path: str) -> str | None:
+def parse_key(bucket: str, path: str) -> str | None:
     """Return the key of a path, or None for a file that is not an object."""
-    if not path.endswith(FILE_ENDING):
+    if not path.endswith(FILE_SUFFIX):
         return None
-    inside = path.removeprefix(f"{bucket}/{OBJECTS}/").removesuffix(FILE_ENDING)
-    return unquote(inside.replace(f"{CONTINUED}/", ""))
+    inside = path.removeprefix(f"{bucket}/{OBJECTS_FOLDER}/").removesuffix(FILE_SUFFIX)
+    return unquote(inside.replace(f"{CONTINUATION_SUFFIX}/", ""))
 
 
-def _cut(step: str) -> str:
-    encoded = quote(step, safe=" ")
-    pieces = [encoded[at : at + STEP_LENGTH_MAX] for at in range(0, len(encoded), STEP_LENGTH_MAX)]
-    return f"{CONTINUED}/".join(pieces)
+def _encode_part(part: str) -> str:
+    """Percent-encode one part of a key; split it into folders that end with `+` if it is too long for a file
+    name.
+    """
+    encoded = quote(part, safe=" ")
+    pieces = [encoded[at : at + MAX_PART_LENGTH] for at in range(0, len(encoded), MAX_PART_LENGTH)]
+    return f"{CONTINUATION_SUFFIX}/".join(pieces)

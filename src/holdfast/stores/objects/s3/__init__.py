@@ -1,9 +1,9 @@
-"""The objects engine for S3: at AWS, or at any endpoint with its protocol.
+"""The objects engine on S3: at AWS, or at any endpoint that speaks its protocol.
 
 engine.py     runs operations
 buckets.py    applies a bucket's definition: encryption, lifecycle, Object Lock
 service.py    sends requests: the SDK in a thread with retries, obstore for the bytes of objects
-failures.py   maps every error of both to a `HoldfastError`
+errors.py     maps every error of both to a `HoldfastError`
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Buckets on S3: apply a definition, and read it back.
+"""Buckets on S3: create one or apply a changed definition, and read a definition back.
 
 A bucket with legal holds has Object Lock, and therefore versions. A noncurrent version expires after a day,
 so that deleted content does not stay out of sight; where versions are wanted, after a month. A held version
@@ -10,23 +10,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.core.errors import AlreadyExists, RequestRefused
-from holdfast.operations.objects import (
-    UNWANTED_VERSION_DAYS,
-    BucketDefinition,
-    Encryption,
-    LifecycleRule,
-)
+from holdfast.operations.objects import HOLD_ONLY_VERSION_DAYS, BucketDefinition, Encryption, LifecycleRule
 from holdfast.stores.objects.s3.service import ALGORITHMS, Service
 
 # The region that a CreateBucket request must not name.
-FIRST_REGION: Final = "us-east-1"
-OWN_BUCKET: Final = "BucketAlreadyOwnedByYou"
+IMPLICIT_REGION: Final = "us-east-1"
+ALREADY_OWNED: Final = "BucketAlreadyOwnedByYou"
 NO_LOCK: Final = "ObjectLockConfigurationNotFoundError"
 NO_LIFECYCLE: Final = "NoSuchLifecycleConfiguration"
 NO_ENCRYPTION: Final = "ServerSideEncryptionConfigurationNotFoundError"
 NO_ACCESS_BLOCK: Final = "NoSuchPublicAccessBlockConfiguration"
-OLD_VERSIONS: Final = "holdfast-old-versions"
-NOTHING_PUBLIC: Final = {
+NONCURRENT_RULE_ID: Final = "holdfast-old-versions"
+BLOCK_ALL_PUBLIC_ACCESS: Final = {
     "BlockPublicAcls": True,
     "IgnorePublicAcls": True,
     "BlockPublicPolicy": True,
@@ -35,28 +30,31 @@ NOTHING_PUBLIC: Final = {
 
 
 async def create_bucket(service: Service, definition: BucketDefinition) -> None:
+    """Create the bucket if it is missing, then apply the whole definition. Raise `AlreadyExists` if that
+    would disable legal holds.
+    """
     client, name = service.client, definition.name
-    await _make(service, definition)
-    has_lock = await _has_lock(service, name)
+    await _create_if_absent(service, definition)
+    has_lock = await _has_object_lock(service, name)
     if has_lock and not definition.holds:
         raise AlreadyExists(
-            f"The bucket {name} was made with legal holds, which cannot be taken from it: declare it with "
+            f"The bucket {name} was created with legal holds, which cannot be disabled. Declare it with "
             "holds=True."
         )
     if definition.versions or (definition.holds and not has_lock):
-        await _keep_versions(service, name)
+        await _enable_versioning(service, name)
     if definition.holds and not has_lock:
-        await _add_lock(service, name)
+        await _enable_object_lock(service, name)
     await _block_public_access(service, name)
-    await service.ask(
+    await service.send(
         "PutBucketEncryption",
         client.put_bucket_encryption,
         writes=True,
         Bucket=name,
-        ServerSideEncryptionConfiguration={"Rules": [_encryption_rule(definition)]},
+        ServerSideEncryptionConfiguration={"Rules": [_build_encryption_rule(definition)]},
     )
-    if rules := _lifecycle_rules(definition):
-        await service.ask(
+    if rules := _build_lifecycle_rules(definition):
+        await service.send(
             "PutBucketLifecycleConfiguration",
             client.put_bucket_lifecycle_configuration,
             writes=True,
@@ -64,43 +62,48 @@ async def create_bucket(service: Service, definition: BucketDefinition) -> None:
             LifecycleConfiguration={"Rules": rules},
         )
     else:
-        await service.ask("DeleteBucketLifecycle", client.delete_bucket_lifecycle, writes=True, Bucket=name)
+        await service.send("DeleteBucketLifecycle", client.delete_bucket_lifecycle, writes=True, Bucket=name)
 
 
 async def describe_bucket(service: Service, name: str) -> BucketDefinition:
-    await service.ask("HeadBucket", service.client.head_bucket, Bucket=name)
-    encryption, kms_key = await _encryption(service, name)
-    has_lock, lifecycle = await _has_lock(service, name), await _lifecycle_told(service, name)
+    """Return the bucket's definition, read from its settings on S3. Raise `NotFound` without the bucket."""
+    await service.send("HeadBucket", service.client.head_bucket, Bucket=name)
+    encryption, kms_key = await _get_encryption(service, name)
+    has_lock, lifecycle = await _has_object_lock(service, name), await _get_lifecycle_rules(service, name)
     return BucketDefinition(
         name=name,
         encryption=encryption,
         kms_key=kms_key,
-        lifecycle=_lifecycle(lifecycle),
+        lifecycle=_parse_lifecycle(lifecycle),
         holds=has_lock,
-        versions=await _has_versions(service, name) and not (has_lock and _are_unwanted(lifecycle)),
+        versions=await _has_versioning(service, name)
+        and not (has_lock and _has_versions_only_for_holds(lifecycle)),
     )
 
 
-async def _make(service: Service, definition: BucketDefinition) -> None:
+async def _create_if_absent(service: Service, definition: BucketDefinition) -> None:
+    """Create the bucket, with Object Lock if it has holds; do nothing if this account already owns it."""
     region = service.client.meta.region_name
-    placed = {} if region == FIRST_REGION else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-    locked = {"ObjectLockEnabledForBucket": True} if definition.holds else {}
+    location = (
+        {} if region == IMPLICIT_REGION else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    )
+    lock = {"ObjectLockEnabledForBucket": True} if definition.holds else {}
     try:
-        await service.ask(
+        await service.send(
             "CreateBucket",
             service.client.create_bucket,
             writes=True,
             Bucket=definition.name,
-            **placed,
-            **locked,
+            **location,
+            **lock,
         )
     except RequestRefused as error:
-        if error.code != OWN_BUCKET:
+        if error.code != ALREADY_OWNED:
             raise
 
 
-async def _keep_versions(service: Service, name: str) -> None:
-    await service.ask(
+async def _enable_versioning(service: Service, name: str) -> None:
+    await service.send(
         "PutBucketVersioning",
         service.client.put_bucket_versioning,
         writes=True,
@@ -109,8 +112,8 @@ async def _keep_versions(service: Service, name: str) -> None:
     )
 
 
-async def _add_lock(service: Service, name: str) -> None:
-    await service.ask(
+async def _enable_object_lock(service: Service, name: str) -> None:
+    await service.send(
         "PutObjectLockConfiguration",
         service.client.put_object_lock_configuration,
         writes=True,
@@ -120,34 +123,36 @@ async def _add_lock(service: Service, name: str) -> None:
 
 
 async def _block_public_access(service: Service, name: str) -> None:
+    """Block all public access, unless the bucket already has a public access block of any kind."""
     client = service.client
-    if await _asked_or_none(
+    if await _call_or_none(
         service, "GetPublicAccessBlock", client.get_public_access_block, name, NO_ACCESS_BLOCK
     ):
         return
-    await service.ask(
+    await service.send(
         "PutPublicAccessBlock",
         client.put_public_access_block,
         writes=True,
         Bucket=name,
-        PublicAccessBlockConfiguration=NOTHING_PUBLIC,
+        PublicAccessBlockConfiguration=BLOCK_ALL_PUBLIC_ACCESS,
     )
 
 
-async def _has_versions(service: Service, name: str) -> bool:
-    found = await service.ask("GetBucketVersioning", service.client.get_bucket_versioning, Bucket=name)
+async def _has_versioning(service: Service, name: str) -> bool:
+    found = await service.send("GetBucketVersioning", service.client.get_bucket_versioning, Bucket=name)
     return bool(found.get("Status") == "Enabled")
 
 
-async def _has_lock(service: Service, name: str) -> bool:
-    found = await _asked_or_none(
+async def _has_object_lock(service: Service, name: str) -> bool:
+    found = await _call_or_none(
         service, "GetObjectLockConfiguration", service.client.get_object_lock_configuration, name, NO_LOCK
     )
     return found is not None and found["ObjectLockConfiguration"].get("ObjectLockEnabled") == "Enabled"
 
 
-async def _encryption(service: Service, name: str) -> tuple[Encryption, str | None]:
-    found = await _asked_or_none(
+async def _get_encryption(service: Service, name: str) -> tuple[Encryption, str | None]:
+    """Return the bucket's default encryption and its KMS key, if it names one."""
+    found = await _call_or_none(
         service, "GetBucketEncryption", service.client.get_bucket_encryption, name, NO_ENCRYPTION
     )
     if found is None:
@@ -156,8 +161,8 @@ async def _encryption(service: Service, name: str) -> tuple[Encryption, str | No
     return ("s3" if rule["SSEAlgorithm"] == ALGORITHMS["s3"] else "kms"), rule.get("KMSMasterKeyID")
 
 
-async def _lifecycle_told(service: Service, name: str) -> list[Any]:
-    found = await _asked_or_none(
+async def _get_lifecycle_rules(service: Service, name: str) -> list[Any]:
+    found = await _call_or_none(
         service,
         "GetBucketLifecycleConfiguration",
         service.client.get_bucket_lifecycle_configuration,
@@ -167,7 +172,8 @@ async def _lifecycle_told(service: Service, name: str) -> list[Any]:
     return [] if found is None else list(found["Rules"])
 
 
-def _lifecycle(rules: list[Any]) -> tuple[LifecycleRule, ...]:
+def _parse_lifecycle(rules: list[Any]) -> tuple[LifecycleRule, ...]:
+    """Return the rules that delete objects after some days; skip rules of any other kind."""
     return tuple(
         LifecycleRule(prefix=rule.get("Filter", {}).get("Prefix", ""), days=rule["Expiration"]["Days"])
         for rule in rules
@@ -175,24 +181,25 @@ def _lifecycle(rules: list[Any]) -> tuple[LifecycleRule, ...]:
     )
 
 
-def _are_unwanted(rules: list[Any]) -> bool:
+def _has_versions_only_for_holds(rules: list[Any]) -> bool:
     """Return whether the bucket has versions only because legal holds need them."""
     return any(
-        rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays") == UNWANTED_VERSION_DAYS
+        rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays") == HOLD_ONLY_VERSION_DAYS
         for rule in rules
     )
 
 
-async def _asked_or_none(service: Service, action: str, call: Any, name: str, absent: str) -> Any:
+async def _call_or_none(service: Service, action: str, method: Any, name: str, absent_code: str) -> Any:
+    """Return the response, or None if S3 refuses with `absent_code`: the bucket has no such setting."""
     try:
-        return await service.ask(action, call, Bucket=name)
+        return await service.send(action, method, Bucket=name)
     except RequestRefused as error:
-        if error.code == absent:
+        if error.code == absent_code:
             return None
         raise
 
 
-def _encryption_rule(definition: BucketDefinition) -> dict[str, Any]:
+def _build_encryption_rule(definition: BucketDefinition) -> dict[str, Any]:
     default = {"SSEAlgorithm": ALGORITHMS[definition.encryption]}
     if definition.kms_key is not None:
         default["KMSMasterKeyID"] = definition.kms_key
@@ -203,7 +210,8 @@ def _encryption_rule(definition: BucketDefinition) -> dict[str, Any]:
     }
 
 
-def _lifecycle_rules(definition: BucketDefinition) -> list[dict[str, Any]]:
+def _build_lifecycle_rules(definition: BucketDefinition) -> list[dict[str, Any]]:
+    """Return S3's rules: one per declared prefix, and one that expires noncurrent versions."""
     rules: list[dict[str, Any]] = [
         {
             "ID": f"holdfast-{number}",
@@ -213,13 +221,13 @@ def _lifecycle_rules(definition: BucketDefinition) -> list[dict[str, Any]]:
         }
         for number, rule in enumerate(definition.lifecycle, 1)
     ]
-    if definition.former_version_days is not None:
+    if definition.noncurrent_version_days is not None:
         rules.append(
             {
-                "ID": OLD_VERSIONS,
+                "ID": NONCURRENT_RULE_ID,
                 "Filter": {"Prefix": ""},
                 "Status": "Enabled",
-                "NoncurrentVersionExpiration": {"NoncurrentDays": definition.former_version_days},
+                "NoncurrentVersionExpiration": {"NoncurrentDays": definition.noncurrent_version_days},
                 "Expiration": {"ExpiredObjectDeleteMarker": True},
             }
         )

@@ -1,4 +1,4 @@
-"""The objects engine on S3: each operation is one or a few requests.
+"""The S3 objects engine: runs each operation as one or a few requests to S3.
 
 The hash of a body travels as metadata and is checked when the body is read. The engine checks for a hold
 before an overwrite or a delete; if a hold is set in between, S3 keeps the held version.
@@ -23,17 +23,17 @@ from holdfast.core.errors import (
 )
 from holdfast.operations import objects as requests
 from holdfast.operations.objects import ObjectInfo, ObjectPage, ObjectSummary, StoredObject
-from holdfast.stores.objects.adopting import adopted
-from holdfast.stores.objects.checks import DIGEST, check
+from holdfast.stores.objects.adoption import adopt_object
+from holdfast.stores.objects.checks import DIGEST_NAME, check
 from holdfast.stores.objects.s3.buckets import create_bucket, describe_bucket
-from holdfast.stores.objects.s3.failures import mapped
+from holdfast.stores.objects.s3.errors import map_obstore_errors
 from holdfast.stores.objects.s3.service import Service
 
 R = TypeVar("R")
 
 CONTENT_TYPE: Final = "Content-Type"
 ON: Final = "ON"
-MARKED: Final = "x-amz-delete-marker"
+DELETE_MARKER_HEADER: Final = "x-amz-delete-marker"
 
 
 def open_s3(address: str, *, timeouts: Timeouts | None = None, clock: Clock = SYSTEM_CLOCK) -> S3Objects:
@@ -42,23 +42,28 @@ def open_s3(address: str, *, timeouts: Timeouts | None = None, clock: Clock = SY
 
 
 class S3Objects:
+    """The S3 objects engine, opened by `open_s3`."""
     def __init__(self, service: Service, *, clock: Clock) -> None:
         self._service, self._client, self._clock = service, service.client, clock
         self._is_closed = False
 
     async def run(self, operation: requests.Operation[R]) -> R:
+        """Check one operation and run it. Raise `StoreClosed` after `close`."""
         if self._is_closed:
             raise StoreClosed("The objects store was closed.")
         check(operation)
         if isinstance(operation, requests.AdoptObject):
-            return cast(R, await adopted(self.run, operation.put))
-        return cast(R, await self._do(operation))
+            return cast(R, await adopt_object(self.run, operation.put))
+        return cast(R, await self._execute(operation))
 
     def close(self) -> None:
         self._is_closed = True
         self._client.close()
 
-    async def _do(self, operation: requests.Operation[Any]) -> Any:
+    async def _execute(self, operation: requests.Operation[Any]) -> Any:
+        """Run the operation. A sweep only checks that the bucket exists, because S3 applies lifecycles
+        itself.
+        """
         match operation:
             case requests.PutObject():
                 return await self._put(operation)
@@ -77,23 +82,26 @@ class S3Objects:
             case requests.DescribeBucket():
                 return await describe_bucket(self._service, operation.bucket)
             case requests.SweepBucket():
-                await self._service.ask("HeadBucket", self._client.head_bucket, Bucket=operation.bucket)
+                await self._service.send("HeadBucket", self._client.head_bucket, Bucket=operation.bucket)
                 return 0
-        raise InternalError(f"{type(operation).__name__} is no operation of an objects store.")
+        raise InternalError(f"Invalid operation {type(operation).__name__}: expected an objects operation.")
 
     # --- objects --------------------------------------------------------------------------------------------
 
     async def _put(self, put: requests.PutObject) -> ObjectInfo:
+        """Put the object with its hash as metadata. Raise `AlreadyExists` if `create_only`, `ObjectHeld`
+        under a hold.
+        """
         if not put.create_only:
             await self._refuse_held(put.bucket, put.key)
         digest = hashlib.sha256(put.body).hexdigest()
-        store = self._service.store(put.bucket, put.encryption, put.kms_key)
-        with mapped(put.bucket, put.key, self._service.where, writes=True):
+        store = self._service.get_store(put.bucket, put.encryption, put.kms_key)
+        with map_obstore_errors(put.bucket, put.key, self._service.where, writes=True):
             done = await obstore.put_async(
                 store,
                 put.key,
                 put.body,
-                attributes={CONTENT_TYPE: put.content_type, **put.metadata, DIGEST: digest},
+                attributes={CONTENT_TYPE: put.content_type, **put.metadata, DIGEST_NAME: digest},
                 mode="create" if put.create_only else "overwrite",
                 use_multipart=False,
             )
@@ -104,21 +112,26 @@ class S3Objects:
             content_type=put.content_type,
             put_at=self._clock.now(),
             metadata=dict(put.metadata),
-            etag=_plain(done["e_tag"]),
+            etag=_unquote_etag(done["e_tag"]),
         )
 
     async def _get(self, get: requests.GetObject) -> StoredObject:
-        with mapped(get.bucket, get.key, self._service.where, writes=False):
-            answer = await obstore.get_async(self._service.store(get.bucket), get.key)
-            body = bytes(await answer.bytes_async())
-        attributes = {str(name): str(value) for name, value in answer.attributes.items()}
+        """Return the object. Raise `ObjectDamaged` if its hash differs or is missing, as after a put by
+        another program.
+        """
+        with map_obstore_errors(get.bucket, get.key, self._service.where, writes=False):
+            response = await obstore.get_async(self._service.get_store(get.bucket), get.key)
+            body = bytes(await response.bytes_async())
+        attributes = {str(name): str(value) for name, value in response.attributes.items()}
         digest = hashlib.sha256(body).hexdigest()
-        known = attributes.pop(DIGEST, None)
-        if known is None:
-            raise ObjectDamaged(get.bucket, get.key, "it has no hash of ours: something else put it there")
-        if known != digest:
+        expected = attributes.pop(DIGEST_NAME, None)
+        if expected is None:
             raise ObjectDamaged(
-                get.bucket, get.key, "its bytes do not have the hash they had when they were put"
+                get.bucket, get.key, "it has no hash of Holdfast: another program put it there"
+            )
+        if expected != digest:
+            raise ObjectDamaged(
+                get.bucket, get.key, "its bytes do not match the hash taken when they were put"
             )
         return StoredObject(
             info=ObjectInfo(
@@ -126,32 +139,34 @@ class S3Objects:
                 bytes=len(body),
                 sha256=digest,
                 content_type=attributes.pop(CONTENT_TYPE, ""),
-                put_at=answer.meta["last_modified"].timestamp(),
+                put_at=response.meta["last_modified"].timestamp(),
                 metadata=attributes,
-                etag=_plain(answer.meta["e_tag"]),
+                etag=_unquote_etag(response.meta["e_tag"]),
                 # Only objects with versions can be held.
-                held=answer.meta["version"] is not None and await self._is_held(get.bucket, get.key),
+                held=response.meta["version"] is not None and await self._is_held(get.bucket, get.key),
             ),
             body=body,
         )
 
     async def _head(self, bucket: str, key: str) -> ObjectInfo:
-        told = await self._told(bucket, key)
-        metadata = dict(told["Metadata"])
+        """Return the object's attributes; `sha256` is empty if another program put it."""
+        head = await self._head_object(bucket, key)
+        metadata = dict(head["Metadata"])
         return ObjectInfo(
             key=key,
-            bytes=told["ContentLength"],
-            sha256=metadata.pop(DIGEST, ""),
-            content_type=told["ContentType"],
-            put_at=told["LastModified"].timestamp(),
+            bytes=head["ContentLength"],
+            sha256=metadata.pop(DIGEST_NAME, ""),
+            content_type=head["ContentType"],
+            put_at=head["LastModified"].timestamp(),
             metadata=metadata,
-            etag=_plain(told["ETag"]),
-            held=told.get("ObjectLockLegalHoldStatus") == ON,
+            etag=_unquote_etag(head["ETag"]),
+            held=head.get("ObjectLockLegalHoldStatus") == ON,
         )
 
     async def _list(self, listing: requests.ListObjects) -> ObjectPage:
+        """Return one page in key order; the next cursor is the last key, or None at the end."""
         after: dict[str, Any] = {} if listing.cursor is None else {"StartAfter": listing.cursor}
-        page = await self._service.ask(
+        page = await self._service.send(
             "ListObjectsV2",
             self._client.list_objects_v2,
             Bucket=listing.bucket,
@@ -166,29 +181,35 @@ class S3Objects:
         return ObjectPage(objects=found, cursor=found[-1].key if page["IsTruncated"] and found else None)
 
     async def _delete(self, bucket: str, key: str) -> None:
+        """Delete the object and all its versions; do nothing if there is none. Raise `ObjectHeld` under a
+        legal hold.
+        """
         try:
-            told = await self._told(bucket, key)
+            head = await self._head_object(bucket, key)
         except NotFound as error:
-            if not _is_marked_deleted(error):
-                await self._service.ask("HeadBucket", self._client.head_bucket, Bucket=bucket)
+            if not _has_delete_marker(error):
+                await self._service.send("HeadBucket", self._client.head_bucket, Bucket=bucket)
                 return
         else:
-            if told.get("ObjectLockLegalHoldStatus") == ON:
+            if head.get("ObjectLockLegalHoldStatus") == ON:
                 raise ObjectHeld(bucket, key)
-            if "VersionId" not in told:
-                await self._remove(bucket, key)
+            if "VersionId" not in head:
+                await self._delete_version(bucket, key)
                 return
         # Deleting only the current version would restore the previous one; a delete marker would leave all of
         # them.
-        for version in await self._versions(bucket, key):
-            await self._remove(bucket, key, VersionId=version)
+        for version in await self._list_versions(bucket, key):
+            await self._delete_version(bucket, key, VersionId=version)
 
-    async def _versions(self, bucket: str, key: str) -> list[str]:
-        """Return the versions, the current one last: deleting them in order never restores an older one."""
+    async def _list_versions(self, bucket: str, key: str) -> list[str]:
+        """Return the ids of all versions and delete markers, the current one last.
+
+        Deleting them in this order never restores an older version.
+        """
         found: list[tuple[bool, str]] = []
         after: dict[str, Any] = {}
         while True:
-            page = await self._service.ask(
+            page = await self._service.send(
                 "ListObjectVersions", self._client.list_object_versions, Bucket=bucket, Prefix=key, **after
             )
             every = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
@@ -198,9 +219,12 @@ class S3Objects:
                 return [version for _, version in sorted(found)]
             after = {"KeyMarker": key, "VersionIdMarker": page["NextVersionIdMarker"]}
 
-    async def _remove(self, bucket: str, key: str, **version: Any) -> None:
+    async def _delete_version(self, bucket: str, key: str, **version: Any) -> None:
+        """Delete one version (`VersionId`), or the object of a bucket without versions. Raise `ObjectHeld` if
+        S3 refuses a held version.
+        """
         try:
-            await self._service.ask(
+            await self._service.send(
                 "DeleteObject", self._client.delete_object, writes=True, Bucket=bucket, Key=key, **version
             )
         except AccessRefused as error:
@@ -211,7 +235,7 @@ class S3Objects:
     # --- holds ----------------------------------------------------------------------------------------------
 
     async def _set_hold(self, hold: requests.SetLegalHold) -> None:
-        await self._service.ask(
+        await self._service.send(
             "PutObjectLegalHold",
             self._client.put_object_legal_hold,
             writes=True,
@@ -221,28 +245,31 @@ class S3Objects:
         )
 
     async def _refuse_held(self, bucket: str, key: str) -> None:
+        """Raise `ObjectHeld` if the object exists and is under a legal hold."""
         try:
-            told = await self._told(bucket, key)
+            head = await self._head_object(bucket, key)
         except NotFound:
             return
-        if told.get("ObjectLockLegalHoldStatus") == ON:
+        if head.get("ObjectLockLegalHoldStatus") == ON:
             raise ObjectHeld(bucket, key)
 
     async def _is_held(self, bucket: str, key: str, **version: Any) -> bool:
-        told = await self._told(bucket, key, **version)
-        return bool(told.get("ObjectLockLegalHoldStatus") == ON)
+        head = await self._head_object(bucket, key, **version)
+        return bool(head.get("ObjectLockLegalHoldStatus") == ON)
 
-    async def _told(self, bucket: str, key: str, **version: Any) -> Any:
-        return await self._service.ask(
+    async def _head_object(self, bucket: str, key: str, **version: Any) -> Any:
+        return await self._service.send(
             "HeadObject", self._client.head_object, Bucket=bucket, Key=key, **version
         )
 
 
-def _is_marked_deleted(error: NotFound) -> bool:
+def _has_delete_marker(error: NotFound) -> bool:
     """Return whether the object is missing because a delete marker hides its versions."""
-    answer: Any = getattr(error.__cause__, "response", {})
-    return bool(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get(MARKED) == "true")
+    response: Any = getattr(error.__cause__, "response", {})
+    return bool(
+        response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get(DELETE_MARKER_HEADER) == "true"
+    )
 
 
-def _plain(etag: str | None) -> str:
+def _unquote_etag(etag: str | None) -> str:
     return (etag or "").strip('"')

@@ -1,8 +1,8 @@
-"""The embedded queues engine: passes each operation to its function, and lets a receive wait.
+"""The embedded queues engine: passes each operation to its handler, and lets a receive wait for messages.
 
-An operation is a generator of steps: a unit of work to commit, or a sleep until a message may be due. `run`
-(for asyncio) and `run_blocking` (for threads and scripts) are two ways to wait for each step. The writes of
-all callers share fsynced transactions; a commit wakes the waiting receives, in this process and in others.
+An operation is a generator that suspends at each wait: for a unit of work to commit, or for a message that
+may be due. `run` (for asyncio) and `run_blocking` (for threads and scripts) are two ways to wait. The writes
+of all callers share fsynced transactions; a commit wakes the waiting receives, in this process and in others.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from holdfast.core.limits import QUEUE_LOOK_AGAIN_S, QUEUE_SWEEP_EVERY
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
 from holdfast.stores.queues import checks
-from holdfast.stores.queues.embedded.act import moving, queues, receiving, sending
-from holdfast.stores.queues.embedded.act.writing import Known, Writing
-from holdfast.stores.queues.embedded.bell import Bell
-from holdfast.stores.queues.embedded.storage import sweeping
+from holdfast.stores.queues.embedded.handlers import moves, queues, receives, sends
+from holdfast.stores.queues.embedded.handlers.write_context import TransactionCache, WriteContext
+from holdfast.stores.queues.embedded.storage import sweeper
 from holdfast.stores.queues.embedded.storage.schema import SCHEMA
-from holdfast.stores.queues.embedded.waiting import Waiter, Waiters
-from holdfast.stores.sqlite import Batch, Connection, Database, Receipt, Tuning
+from holdfast.stores.queues.embedded.waiters import Waiter, Waiters
+from holdfast.stores.queues.embedded.wakeup_pipe import WakeupPipe
+from holdfast.stores.sqlite import Batch, CommitFuture, Connection, Database, Tuning
 
 R = TypeVar("R")
 IN_MEMORY: Final = ":memory:"
@@ -38,12 +38,15 @@ IDLE_SWEEP_S: Final = 60.0
 
 
 class Sleep(NamedTuple):
+    """A wait of at most `seconds`, until the waiter is woken."""
+
     waiter: Waiter
     seconds: float
 
 
-Step: TypeAlias = Receipt[Any] | Sleep
-Steps: TypeAlias = Generator[Step, Any, R]
+# An operation in progress. It yields what to wait for, and receives the result of each unit of work.
+Suspension: TypeAlias = CommitFuture[Any] | Sleep
+OperationRun: TypeAlias = Generator[Suspension, Any, R]
 
 READS: Final[dict[type[Operation[Any]], Callable[[Any, Connection, float], Any]]] = {
     ops.ListQueues: queues.list_queues,
@@ -51,14 +54,14 @@ READS: Final[dict[type[Operation[Any]], Callable[[Any, Connection, float], Any]]
     ops.Browse: queues.browse,
 }
 # Operations of one unit of work, whose result is the operation's result.
-WRITES: Final[dict[type[Operation[Any]], Callable[[Any, Writing], Any]]] = {
+WRITES: Final[dict[type[Operation[Any]], Callable[[Any, WriteContext], Any]]] = {
     ops.CreateQueue: queues.create_queue,
     ops.UpdateQueue: queues.update_queue,
     ops.DeleteQueue: queues.delete_queue,
-    ops.SendMessages: sending.send_messages,
+    ops.SendMessages: sends.send_messages,
 }
 # Operations that check everything before their first row is written, so they need no savepoint.
-REFUSE_BEFORE_WRITING: Final = frozenset(
+CHECKED_BEFORE_WRITING: Final = frozenset(
     {ops.SendMessages, ops.ReceiveMessages, ops.DeleteMessages, ops.ChangeVisibility}
 )
 
@@ -81,38 +84,41 @@ class EmbeddedQueues:
     def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK) -> None:
         self.database = database
         self._clock = clock
-        self._units = itertools.count()
+        self._unit_numbers = itertools.count()
         self._waiters = Waiters()
-        self._found_tidy_at = float("-inf")
-        self._bell = None if database.path == IN_MEMORY else Bell(database.path, self._waiters.ring_all)
+        self._nothing_to_sweep_at = float("-inf")
+        self._wakeup_pipe = (
+            None if database.path == IN_MEMORY else WakeupPipe(database.path, self._waiters.wake_all)
+        )
 
     async def run(self, operation: Operation[R]) -> R:
-        """Run one operation, from an event loop. A cancelled one may still be done, except a receive."""
-        with closing(self._steps(operation)) as steps:
-            answer: Any = None
+        """Run one operation, from an event loop. If it is cancelled, it may still be done, except a receive.
+        """
+        with closing(self._start(operation)) as generator:
+            result: Any = None
             while True:
                 try:
-                    step = steps.send(answer)
+                    suspension = generator.send(result)
                 except StopIteration as end:
                     return cast(R, end.value)
-                if isinstance(step, Sleep):
-                    await step.waiter.sleep(step.seconds)
+                if isinstance(suspension, Sleep):
+                    await suspension.waiter.sleep(suspension.seconds)
                 else:
-                    answer = await step
+                    result = await suspension
 
     def run_blocking(self, operation: Operation[R]) -> R:
         """Run one operation and wait for it, from a thread or a script."""
-        with closing(self._steps(operation)) as steps:
-            answer: Any = None
+        with closing(self._start(operation)) as generator:
+            result: Any = None
             while True:
                 try:
-                    step = steps.send(answer)
+                    suspension = generator.send(result)
                 except StopIteration as end:
                     return cast(R, end.value)
-                if isinstance(step, Sleep):
-                    step.waiter.block(step.seconds)
+                if isinstance(suspension, Sleep):
+                    suspension.waiter.block(suspension.seconds)
                 else:
-                    answer = step.result()
+                    result = suspension.result()
 
     def compact(self, *, rewrite: bool = True) -> bool:
         """Remove all messages that are past retention or purged, then clear deleted content from the disk.
@@ -120,16 +126,16 @@ class EmbeddedQueues:
         Return False if readers or writers prevented it: call it again. Blocks while the file is being
         written.
         """
-        while self.database.write(lambda connection: sweeping.sweep(connection, self._clock.now())):
+        while self.database.write(lambda connection: sweeper.sweep(connection, self._clock.now())):
             continue
         return self.database.compact(rewrite=rewrite)
 
     def close(self) -> None:
         """Finish the accepted operations, then refuse new ones; waiting receives raise `StoreClosed`."""
         self.database.close()
-        if self._bell is not None:
-            self._bell.close()
-        self._waiters.ring_all()
+        if self._wakeup_pipe is not None:
+            self._wakeup_pipe.close()
+        self._waiters.wake_all()
 
     def __enter__(self) -> EmbeddedQueues:
         return self
@@ -139,24 +145,26 @@ class EmbeddedQueues:
     ) -> None:
         self.close()
 
-    # --- the steps of each operation ------------------------------------------------------------------------
+    # --- each operation as a generator ----------------------------------------------------------------------
 
-    def _steps(self, operation: Operation[Any]) -> Steps[Any]:
+    def _start(self, operation: Operation[Any]) -> OperationRun[Any]:
+        """Check the operation and return the generator that runs it."""
         checks.check(operation)
         match operation:
             case ops.ReceiveMessages():
                 return self._receive(operation)
             case ops.DeleteMessages():
-                return self._with_receipts(operation, receiving.delete_messages)
+                return self._run_with_receipts(operation, receives.delete_messages)
             case ops.ChangeVisibility():
-                return self._with_receipts(operation, receiving.change_visibility)
+                return self._run_with_receipts(operation, receives.change_visibility)
             case ops.Redrive():
                 return self._redrive(operation)
             case ops.PurgeQueue():
                 return self._purge(operation)
-        return self._plain(operation)
+        return self._run_simple(operation)
 
-    def _plain(self, operation: Operation[Any]) -> Steps[Any]:
+    def _run_simple(self, operation: Operation[Any]) -> OperationRun[Any]:
+        """Run an operation of one read or one write. Raise `UnknownOperation` for any other."""
         kind = type(operation)
         if kind in WRITES:
             result = yield self._submit(operation, WRITES[kind])
@@ -167,135 +175,150 @@ class EmbeddedQueues:
             raise UnknownOperation(f"{kind.__name__} is not an operation of a queues store")
         return self._read(operation, READS[kind])
 
-    def _receive(self, operation: ops.ReceiveMessages) -> Steps[tuple[ops.Incoming, ...]]:
+    def _receive(self, operation: ops.ReceiveMessages) -> OperationRun[tuple[ops.IncomingMessage, ...]]:
+        """Receive due messages; without any, sleep and look again until `wait_s` is over, then return ()."""
         ends_at = perf_counter() + operation.wait_s
-        with self._waiters.waiting(operation.queue) as waiter:
+        with self._waiters.register(operation.queue) as waiter:
             while True:
-                waiter.forget()
-                due, now = self._read(operation, receiving.next_due), self._clock.now()
+                waiter.clear()
+                due, now = self._read(operation, receives.find_next_due), self._clock.now()
                 if due is not None and due <= now:
-                    received = yield from self._received(operation)
+                    received = yield from self._receive_once(operation)
                     if received.messages:
                         return received.messages
-                    if received.more:
+                    if received.has_more:
                         continue
                     # Another receiver was faster: look again when the next message may be due.
-                    due = self._read(operation, receiving.next_due)
+                    due = self._read(operation, receives.find_next_due)
                 left_s = ends_at - perf_counter()
                 if left_s <= 0:
                     return ()
                 if self._is_sweep_due(operation):
                     yield self._submit(operation, queues.sweep)
                     continue
-                if self._bell is not None:
-                    self._bell.listen()
-                yield Sleep(waiter, self._nap_s(due, left_s))
+                if self._wakeup_pipe is not None:
+                    self._wakeup_pipe.listen()
+                yield Sleep(waiter, self._get_sleep_s(due, left_s))
 
-    def _received(self, operation: ops.ReceiveMessages) -> Steps[receiving.Received]:
-        outcome: list[receiving.Received] = []
+    def _receive_once(self, operation: ops.ReceiveMessages) -> OperationRun[receives.ReceiveResult]:
+        """Receive in one unit of work. If the caller is cancelled meanwhile, undo the receive."""
+        results: list[receives.ReceiveResult] = []
 
-        def receive(_: object, work: Writing) -> receiving.Received:
-            outcome.append(receiving.receive_messages(operation, work))
-            return outcome[-1]
+        def receive(_: object, context: WriteContext) -> receives.ReceiveResult:
+            results.append(receives.receive_messages(operation, context))
+            return results[-1]
 
         try:
-            received: receiving.Received = yield self._submit(operation, receive)
+            received: receives.ReceiveResult = yield self._submit(operation, receive)
         except GeneratorExit:
             # The caller was cancelled. Units run in order, so this one finds the messages that the previous
             # unit received.
             with suppress(StoreClosed):
-                self._submit(operation, lambda _, work: receiving.take_back(operation, outcome, work))
+                self._submit(operation, lambda _, context: receives.undo_receive(operation, results, context))
             raise
         return received
 
     def _is_sweep_due(self, operation: ops.ReceiveMessages) -> bool:
+        """Return whether expired rows wait to be removed. Looks at most once a minute while there are none.
+        """
         now = self._clock.now()
-        if abs(now - self._found_tidy_at) < IDLE_SWEEP_S:
+        if abs(now - self._nothing_to_sweep_at) < IDLE_SWEEP_S:
             return False
         if self._read(operation, queues.is_sweep_due):
             return True
-        self._found_tidy_at = now
+        self._nothing_to_sweep_at = now
         return False
 
-    def _nap_s(self, due: float | None, left_s: float) -> float:
+    def _get_sleep_s(self, due: float | None, left_s: float) -> float:
+        """Return how long to sleep: until the next message is due, the wait ends or the next regular look."""
         longest = min(left_s, QUEUE_LOOK_AGAIN_S)
         return longest if due is None else min(longest, max(0.0, due - self._clock.now()))
 
-    def _with_receipts(
+    def _run_with_receipts(
         self,
         operation: ops.DeleteMessages | ops.ChangeVisibility,
-        act: Callable[[Any, Writing], int],
-    ) -> Steps[None]:
-        # Raise after the commit: the valid receipts are done.
-        lost = yield self._submit(operation, act)
+        handler: Callable[[Any, WriteContext], int],
+    ) -> OperationRun[None]:
+        """Run a handler that returns how many receipts were lost; raise `ReceiptLost` if there are any."""
+        # Raise after the commit: the valid receipts were processed.
+        lost = yield self._submit(operation, handler)
         if lost:
             raise ReceiptLost(
-                f"{lost} of {len(operation.receipts)} receipts on {operation.queue} no longer hold: the "
-                "visibility "
-                "time was over and the message went to another receiver, or it is gone. The others are done."
+                f"{lost} of {len(operation.receipts)} receipts on {operation.queue} are no longer valid: the "
+                "visibility timeout expired and another receiver got the message, or it was deleted. The "
+                "others were processed."
             )
 
-    def _redrive(self, operation: ops.Redrive) -> Steps[int]:
-        moved, after = 0, (0.0, 0)
+    def _redrive(self, operation: ops.Redrive) -> OperationRun[int]:
+        """Move messages batch by batch, each in its own unit of work, and return how many were moved."""
+        moved, position = 0, (0.0, 0)
         while True:
             left = None if operation.count is None else operation.count - moved
-            step: moving.Step = yield self._submit(operation, partial(_redriven, after=after, left=left))
-            moved += step.moved
-            if step.after is None or moved == operation.count:
+            unit = partial(_redrive_batch, resume_after=position, count_left=left)
+            progress: moves.RedriveProgress = yield self._submit(operation, unit)
+            moved += progress.moved
+            if progress.resume_after is None or moved == operation.count:
                 return moved
-            after = step.after
+            position = progress.resume_after
 
-    def _purge(self, operation: ops.PurgeQueue) -> Steps[None]:
+    def _purge(self, operation: ops.PurgeQueue) -> OperationRun[None]:
+        """Give the queue an empty lot, then remove the old messages before the operation returns."""
         yield self._submit(operation, queues.purge_queue)
         yield from self._clear_dropped(operation)
 
-    def _clear_dropped(self, operation: Operation[Any]) -> Steps[None]:
-        """Take the content of a purged or deleted queue off the disk before the operation returns."""
+    def _clear_dropped(self, operation: Operation[Any]) -> OperationRun[None]:
+        """Remove the content of a purged or deleted queue from the file before the operation returns."""
         while (yield self._submit(operation, queues.clear_dropped)):
             continue
 
-    # --- reading and writing --------------------------------------------------------------------------------
+    # --- reads and units of work ----------------------------------------------------------------------------
 
-    def _read(self, operation: Operation[Any], act: Callable[[Any, Connection, float], R]) -> R:
+    def _read(self, operation: Operation[Any], handler: Callable[[Any, Connection, float], R]) -> R:
+        """Call a reading handler with a snapshot of the file and the current time."""
         with self.database.snapshot() as connection:
-            return act(operation, connection, self._clock.now())
+            return handler(operation, connection, self._clock.now())
 
-    def _submit(self, operation: Operation[Any], act: Callable[[Any, Writing], R]) -> Receipt[R]:
-        changes_catalog = type(operation) not in REFUSE_BEFORE_WRITING
+    def _submit(
+        self, operation: Operation[Any], handler: Callable[[Any, WriteContext], R]
+    ) -> CommitFuture[R]:
+        """Submit a writing handler as one unit of work. After its commit, the waiters of its queues are
+        woken.
+        """
+        changes_catalog = type(operation) not in CHECKED_BEFORE_WRITING
 
         def unit(connection: Connection) -> R:
             batch = self.database.batch()
-            batch.shared = known = batch.shared or Known()
-            sweeps = next(self._units) % QUEUE_SWEEP_EVERY == 0
-            work = Writing(connection, self._clock.now(), sweeps, known)
+            batch.shared = cache = batch.shared or TransactionCache()
+            should_sweep = next(self._unit_numbers) % QUEUE_SWEEP_EVERY == 0
+            context = WriteContext(connection, self._clock.now(), should_sweep, cache)
             try:
-                result = act(operation, work)
+                result = handler(operation, context)
             finally:
                 if changes_catalog:
-                    known.forget()
-            if work.wakes:
-                self._ring_after(batch, known.rung, work.wakes)
+                    cache.clear()
+            if context.queues_to_wake:
+                self._wake_after_commit(batch, cache.woken, context.queues_to_wake)
             return result
 
         return self.database.submit(unit, savepoint=changes_catalog)
 
-    def _ring_after(self, batch: Batch, rung: set[str], names: set[str]) -> None:
-        """Ring once for each queue and transaction, however many units touched the queue."""
+    def _wake_after_commit(self, batch: Batch, woken: set[str], names: set[str]) -> None:
+        """Wake the waiters of the queues `names` after the commit, once per queue and transaction."""
 
-        def ring() -> None:
-            fresh = names - rung
-            if not fresh:
+        def wake() -> None:
+            to_wake = names - woken
+            if not to_wake:
                 return
-            for name in fresh:
-                self._waiters.ring(name)
-            if self._bell is not None and not rung:
-                self._bell.ring()
-            rung.update(fresh)
+            for name in to_wake:
+                self._waiters.wake(name)
+            if self._wakeup_pipe is not None and not woken:
+                self._wakeup_pipe.wake_others()
+            woken.update(to_wake)
 
-        batch.after_commit(ring)
+        batch.after_commit(wake)
 
 
-def _redriven(
-    operation: ops.Redrive, work: Writing, *, after: tuple[float, int], left: int | None
-) -> moving.Step:
-    return moving.redrive_step(operation, after, left, work)
+def _redrive_batch(
+    operation: ops.Redrive, context: WriteContext, *, resume_after: tuple[float, int], count_left: int | None
+) -> moves.RedriveProgress:
+    return moves.redrive_batch(operation, resume_after, count_left, context)

@@ -1,5 +1,6 @@
-"""The SQS engine: passes each operation to its function. Results and errors are the same as the embedded
-engine's.
+"""The SQS queues engine: checks each operation and passes it to its handler.
+
+Results and errors are the same as the embedded engine's.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from holdfast.core.limits import RECEIVE_WAIT_S_MAX
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
 from holdfast.stores.queues import checks
-from holdfast.stores.queues.sqs.act import messages, queues, redriving
-from holdfast.stores.queues.sqs.failures import failure_of
+from holdfast.stores.queues.sqs.errors import map_error
+from holdfast.stores.queues.sqs.handlers import messages, queues, redrive
 from holdfast.stores.queues.sqs.service import Service
-from holdfast.stores.retrying import Backoff, Waiting
+from holdfast.stores.retries import Backoff, RetryTiming
 
 R = TypeVar("R")
-Act = Callable[[Any, Service], Awaitable[Any]]
+Handler = Callable[[Any, Service], Awaitable[Any]]
 
 # The most receives that may wait at once, and the most other requests in flight.
 THREADS: Final = 32
 # The response to a receive may take as long as the receive waits.
 TIMEOUTS: Final = Timeouts(read_s=RECEIVE_WAIT_S_MAX + 10.0)
 
-ACTS: Final[dict[type[Operation[Any]], Act]] = {
+HANDLERS: Final[dict[type[Operation[Any]], Handler]] = {
     ops.CreateQueue: queues.create_queue,
     ops.UpdateQueue: queues.update_queue,
     ops.DeleteQueue: queues.delete_queue,
@@ -38,7 +39,7 @@ ACTS: Final[dict[type[Operation[Any]], Act]] = {
     ops.DeleteMessages: messages.delete_messages,
     ops.ChangeVisibility: messages.change_visibility,
     ops.Browse: messages.browse,
-    ops.Redrive: redriving.redrive,
+    ops.Redrive: redrive.redrive,
 }
 
 
@@ -48,18 +49,22 @@ def open_sqs(
     backoff: Backoff | None = None,
     timeouts: Timeouts = TIMEOUTS,
     threads: int = THREADS,
-    waiting: Waiting | None = None,
+    timing: RetryTiming | None = None,
 ) -> SQSQueues:
     """Open queues at AWS (`sqs://us-east-1`) or at an endpoint (`sqs+http://127.0.0.1:5000`). Sends nothing
     yet.
+
+    `threads` is the most receives that may wait at once, and also the most other requests in flight.
     """
     require_sdk("The SQS engine")
-    place = ServiceAddress.parse(address)
+    parsed = ServiceAddress.parse(address)
     try:
-        (client,) = make_clients(("sqs",), place, timeouts, 2 * threads)
+        (client,) = make_clients(("sqs",), parsed, timeouts, 2 * threads)
     except Exception as cause:
-        raise failure_of(cause, "opening", place.display_name).error from cause
-    return SQSQueues(Service(client, place.display_name, threads, backoff or Backoff(), waiting or Waiting()))
+        raise map_error(cause, "opening", parsed.display_name).error from cause
+    return SQSQueues(
+        Service(client, parsed.display_name, threads, backoff or Backoff(), timing or RetryTiming())
+    )
 
 
 class SQSQueues:
@@ -72,17 +77,17 @@ class SQSQueues:
         """Run one operation. Every error it raises is a `HoldfastError`. A cancelled operation may still be
         done.
         """
-        act = ACTS.get(type(operation))
-        if act is None:
+        handler = HANDLERS.get(type(operation))
+        if handler is None:
             raise UnknownOperation(f"{type(operation).__name__} is not an operation of a queues store")
         checks.check(operation)
         try:
-            return cast(R, await act(operation, self._service))
+            return cast(R, await handler(operation, self._service))
         except HoldfastError:
             raise
         except Exception as error:
             # Most likely a response lacks a member that the service always sends.
-            raise InternalError(f"{type(operation).__name__} could not be done: {error!r}") from error
+            raise InternalError(f"{type(operation).__name__} failed: {error!r}") from error
 
     def close(self) -> None:
         """Wait for the responses to requests in flight, then refuse new ones."""

@@ -1,21 +1,24 @@
-"""Messages to entries of SQS's batches, and received messages back.
+"""Conversion of messages to the entries of SQS's batches, and of received entries back to messages.
 
-A redriven message of a FIFO queue is sent under a deduplication id of its own (see `act/redriving.py`). Its
-first deduplication id travels in the attribute `holdfast.deduplication`, and readers get that one.
+A redriven message of a FIFO queue is sent under a deduplication id of its own (see `handlers/redrive.py`).
+Its first deduplication id travels in the attribute `holdfast.deduplication`, and readers get that one.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.operations.queues import Incoming, Outgoing
-from holdfast.stores.queues.sqs.definitions import name_of
+from holdfast.operations.queues import IncomingMessage, OutgoingMessage
+from holdfast.stores.queues.sqs.definitions import parse_queue_name
 
-DEDUPLICATION: Final = "holdfast.deduplication"
+DEDUPLICATION_ATTRIBUTE: Final = "holdfast.deduplication"
 Entry = dict[str, Any]
 
 
-def entry_of(number: int, message: Outgoing) -> Entry:
+def to_entry(number: int, message: OutgoingMessage) -> Entry:
+    """Return the batch entry of a message; `number` is its position in the batch, which becomes the entry's
+    id.
+    """
     entry: Entry = {"Id": str(number), "MessageBody": message.body}
     if message.attributes:
         entry["MessageAttributes"] = {
@@ -30,24 +33,25 @@ def entry_of(number: int, message: Outgoing) -> Entry:
     return entry
 
 
-def incoming_of(told: Entry) -> Incoming:
-    system = told.get("Attributes", {})
+def parse_incoming(entry: Entry) -> IncomingMessage:
+    """Return the message of a received entry. Attributes that are not strings are left out."""
+    system = entry.get("Attributes", {})
     attributes = {
         name: value["StringValue"]
-        for name, value in told.get("MessageAttributes", {}).items()
+        for name, value in entry.get("MessageAttributes", {}).items()
         if "StringValue" in value
     }
-    deduplication = attributes.pop(DEDUPLICATION, None) or system.get("MessageDeduplicationId")
+    deduplication = attributes.pop(DEDUPLICATION_ATTRIBUTE, None) or system.get("MessageDeduplicationId")
     sequence, source = system.get("SequenceNumber"), system.get("DeadLetterQueueSourceArn")
-    return Incoming(
-        id=told["MessageId"],
-        receipt=told["ReceiptHandle"],
-        body=told["Body"],
+    return IncomingMessage(
+        id=entry["MessageId"],
+        receipt=entry["ReceiptHandle"],
+        body=entry["Body"],
         sent_at=int(system["SentTimestamp"]) / 1000,
         receives=int(system["ApproximateReceiveCount"]),
         group=system.get("MessageGroupId"),
         deduplication=deduplication,
         sequence=None if sequence is None else int(sequence),
         attributes=attributes,
-        died_in=None if source is None else name_of(source),
+        died_in=None if source is None else parse_queue_name(source),
     )

@@ -1,4 +1,4 @@
-"""Sends requests to SQS and handles every way in which one may fail.
+"""The client of SQS: sends requests, retries transient failures and reports doubtful outcomes.
 
 The SDK's calls run in threads, so that the event loop is not blocked; receives that wait have threads of
 their own, so that they do not delay sends. Transient failures are retried with jitter. After a failure that
@@ -13,22 +13,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
 from holdfast.core.errors import OutcomeUnknown, StoreClosed
-from holdfast.stores.queues.sqs.failures import failure_of
-from holdfast.stores.retrying import Backoff, Patience, Waiting
+from holdfast.stores.queues.sqs.errors import map_error
+from holdfast.stores.retries import Backoff, Retries, RetryTiming
 
-Answer: TypeAlias = dict[str, Any]
+Response: TypeAlias = dict[str, Any]
 
-RECEIVE: Final = "ReceiveMessage"
+RECEIVE_ACTION: Final = "ReceiveMessage"
 
 
 class Service:
-    """The client that the functions of act/ use. `urls` caches the URLs of the queues used so far."""
+    """The client that the handlers use. It caches the URLs of the queues used so far."""
 
-    def __init__(self, client: Any, where: str, threads: int, backoff: Backoff, waiting: Waiting) -> None:
+    def __init__(self, client: Any, where: str, threads: int, backoff: Backoff, timing: RetryTiming) -> None:
         self._client, self._where = client, where
-        self._backoff, self._waiting = backoff, waiting
+        self._backoff, self._timing = backoff, timing
         self._threads = ThreadPoolExecutor(threads, "holdfast-sqs")
-        self._receivers = ThreadPoolExecutor(threads, "holdfast-sqs-receive")
+        self._receive_threads = ThreadPoolExecutor(threads, "holdfast-sqs-receive")
         self._urls: dict[str, str] = {}
         self._is_closed = False
 
@@ -36,47 +36,52 @@ class Service:
         """Wait for the responses to requests in flight, then refuse new ones."""
         self._is_closed = True
         self._threads.shutdown()
-        self._receivers.shutdown()
+        self._receive_threads.shutdown()
         self._client.close()
 
-    async def url(self, queue: str) -> str:
+    async def get_url(self, queue: str) -> str:
+        """Return the queue's URL, from the cache or from SQS. Raise `NotFound` without the queue."""
         if queue not in self._urls:
-            self._urls[queue] = (await self.ask("GetQueueUrl", QueueName=queue))["QueueUrl"]
+            self._urls[queue] = (await self.send("GetQueueUrl", QueueName=queue))["QueueUrl"]
         return self._urls[queue]
 
-    def forget(self, queue: str) -> None:
+    def forget_url(self, queue: str) -> None:
         self._urls.pop(queue, None)
 
-    async def ask(self, action: str, *, is_repeatable: bool = True, **request: Any) -> Answer:
-        """Send one request and return its response, or raise a `HoldfastError`."""
-        patience = Patience(self._backoff, self._waiting)
+    async def send(self, action: str, *, is_repeatable: bool = True, **parameters: Any) -> Response:
+        """Send one request, with retries, and return its response, or raise a `HoldfastError`.
+
+        `action` is SQS's name for the request. If it is not `is_repeatable`, a doubtful failure raises
+        `OutcomeUnknown` at once.
+        """
+        retries = Retries(self._backoff, self._timing)
         in_doubt = False
         while True:
             try:
-                return await self._sent(action, request)
+                return await self._send_once(action, parameters)
             except Exception as cause:
-                error, kind = failure_of(cause, action, self._where)
+                error, kind = map_error(cause, action, self._where)
                 in_doubt = in_doubt or kind == "doubtful"
-                may_come_again = kind == "undone" or (kind == "doubtful" and is_repeatable)
-                if may_come_again and await patience.pause():
+                may_retry = kind == "undone" or (kind == "doubtful" and is_repeatable)
+                if may_retry and await retries.pause():
                     continue
                 if in_doubt and not is_repeatable:
                     raise OutcomeUnknown(
-                        f"Whether this {action} was done is not known. {error.message} Repeating it might "
-                        "send the "
-                        "message twice: a receiver of a standard queue must bear that.",
+                        f"The outcome of this {action} is unknown. {error.message} Repeating it might send "
+                        "the "
+                        "message twice, which a receiver of a standard queue must tolerate.",
                         safe_to_repeat=False,
                     ) from cause
                 raise error from cause
 
-    async def _sent(self, action: str, request: dict[str, Any]) -> Answer:
+    async def _send_once(self, action: str, parameters: dict[str, Any]) -> Response:
         if self._is_closed:
-            raise StoreClosed("The queues were closed: open them again, or let the shutdown finish.")
-        pool = self._receivers if action == RECEIVE else self._threads
-        return await asyncio.get_running_loop().run_in_executor(pool, self._call, action, request)
+            raise StoreClosed("The queues store was closed: open it again, or let the shutdown finish.")
+        pool = self._receive_threads if action == RECEIVE_ACTION else self._threads
+        return await asyncio.get_running_loop().run_in_executor(pool, self._call_sdk, action, parameters)
 
-    def _call(self, action: str, request: dict[str, Any]) -> Answer:
+    def _call_sdk(self, action: str, parameters: dict[str, Any]) -> Response:
         from botocore import xform_name  # type: ignore[import, unused-ignore]
 
-        answer: Answer = getattr(self._client, xform_name(action))(**request)
-        return answer
+        response: Response = getattr(self._client, xform_name(action))(**parameters)
+        return response

@@ -1,4 +1,4 @@
-"""PostgreSQL behind the SQL port: an embedded server over a folder, or a server by its URL."""
+"""The PostgreSQL engine of the SQL store: open an embedded server over a folder, or a server by its URL."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from holdfast.stores.sql.extra import require
+from holdfast.stores.sql.extra import require_packages
 
-require("psycopg", "psycopg_pool")
+require_packages("psycopg", "psycopg_pool")
 
 from holdfast.stores.sql.postgres.embedded import EmbeddedServer  # noqa: E402
 from holdfast.stores.sql.postgres.endpoints import EmbeddedEndpoint, ServerEndpoint  # noqa: E402
@@ -25,7 +25,10 @@ def open_embedded_postgres(
     sizes: PoolSizes | None = None,
     statement_timeout_ms: int = STATEMENT_TIMEOUT_MS,
 ) -> PostgresSql:
-    """Open a server over a folder, started at its first use. `folder` None means a temporary one."""
+    """Return an engine whose server runs over a folder and starts at its first use.
+
+    `folder` None means a temporary one.
+    """
     endpoint = EmbeddedEndpoint(EmbeddedServer(folder), database, statement_timeout_ms)
     return PostgresSql(Pool(endpoint, sizes or PoolSizes()))
 
@@ -38,8 +41,9 @@ def open_postgres(
     sizes: PoolSizes | None = None,
     statement_timeout_ms: int = STATEMENT_TIMEOUT_MS,
 ) -> PostgresSql:
-    """Open a server by its URL, and optionally a read replica by another. `credentials` returns the text of
-    the secret.
+    """Return an engine for a server by its URL, and optionally for a read replica by `reader`, another URL.
+
+    `credentials` returns the text of the secret with user and password. Connects at the first use.
     """
     sizes = sizes or PoolSizes()
     pools = [

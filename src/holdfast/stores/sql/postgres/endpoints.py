@@ -1,6 +1,6 @@
-"""The address of PostgreSQL and its connection parameters, looked up again for each connection.
+"""Endpoints: the address of PostgreSQL and its connection parameters, looked up again for each connection.
 
-So a rotated password takes effect, and an embedded server that is gone is started again.
+So a rotated password takes effect, and an embedded server that has ended is started again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from holdfast.core.errors import SettingsError
-from holdfast.stores.sql.postgres import failures
+from holdfast.stores.sql.postgres import errors
 from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
-from holdfast.stores.sql.postgres.values import teach
+from holdfast.stores.sql.postgres.values import register_types
 
 CONNECT_S_MAX: Final = 10
 # Notice a silently lost peer after some seconds, not after hours.
@@ -33,22 +33,24 @@ KEEPALIVE: Final = {
 }
 # PostgreSQL ends a transaction that stays idle this long, because it holds its locks meanwhile.
 IDLE_IN_TRANSACTION_MS_MAX: Final = 60_000
-SECURE_MODES: Final = frozenset({"require", "verify-ca", "verify-full"})
-MODES: Final = SECURE_MODES | {"disable", "allow", "prefer"}
+SECURE_SSL_MODES: Final = frozenset({"require", "verify-ca", "verify-full"})
+SSL_MODES: Final = SECURE_SSL_MODES | {"disable", "allow", "prefer"}
 # Values for parameters whose default libpq cannot express.
-_SAYING_NOTHING: Final = {
+_NEUTRAL_VALUES: Final = {
     "client_encoding": "UTF8",
     "sslcertmode": "allow",
     "min_protocol_version": "3.0",
     "max_protocol_version": "3.0",
 }
 # Refused elsewhere, required, only a label, or only able to refuse more.
-_NOT_OF_THE_ENVIRONMENT: Final = frozenset(
+_EXCLUDED_PARAMETERS: Final = frozenset(
     {"service", "servicefile", "user", "dbname", "application_name", "require_auth"}
 )
 
 
 class Endpoint(Protocol):
+    """A server to connect to."""
+
     statement_s_max: float | None
 
     def conninfo(self) -> str:
@@ -63,7 +65,7 @@ class EmbeddedEndpoint:
 
     def __init__(self, server: EmbeddedServer, database: str, statement_timeout_ms: int) -> None:
         self.server, self._database = server, database
-        self._options = _session_options(statement_timeout_ms)
+        self._options = _build_session_options(statement_timeout_ms)
         self.statement_s_max = statement_timeout_ms / 1000 or None
         self._is_used = False
 
@@ -72,14 +74,14 @@ class EmbeddedEndpoint:
             self.server.use()
             self._make_database()
             self._is_used = True
-        return self._to(self._database, self._options)
+        return self._build_conninfo(self._database, self._options)
 
     def release(self) -> None:
         self.server.release()
 
-    def _to(self, database: str, options: str) -> str:
+    def _build_conninfo(self, database: str, options: str) -> str:
         server = self.server.ensure_running()
-        return _whole(
+        return _complete_conninfo(
             {
                 "host": server.socket_folder,
                 "port": server.port,
@@ -92,12 +94,14 @@ class EmbeddedEndpoint:
         )
 
     def _make_database(self) -> None:
-        with psycopg.connect(self._to("postgres", ""), autocommit=True) as connection:
-            there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self._database])
-            if there.fetchone() is not None:
+        with psycopg.connect(self._build_conninfo("postgres", ""), autocommit=True) as connection:
+            existing = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self._database])
+            if existing.fetchone() is not None:
                 return
             try:
-                connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(_named(self._database)))
+                connection.execute(
+                    psycopg.sql.SQL("CREATE DATABASE {}").format(_to_identifier(self._database))
+                )
             except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
                 return  # Another process was faster.
 
@@ -111,55 +115,61 @@ class ServerEndpoint:
     """
 
     def __init__(self, url: str, credentials: Credentials | None, statement_timeout_ms: int) -> None:
-        self._parameters = _checked(url)
+        self._parameters = _parse_url(url)
         self._credentials = credentials
-        self._options = _session_options(statement_timeout_ms)
+        self._options = _build_session_options(statement_timeout_ms)
         self.statement_s_max = statement_timeout_ms / 1000 or None
 
     def conninfo(self) -> str:
-        parameters = {"connect_timeout": CONNECT_S_MAX, **KEEPALIVE, **self._parameters, **self._log_in()}
+        parameters = {
+            "connect_timeout": CONNECT_S_MAX,
+            **KEEPALIVE,
+            **self._parameters,
+            **self._load_credentials(),
+        }
         if not parameters.get("user"):
             raise SettingsError(
-                "The setting `sql` names no user: write postgresql://user@host:5432/database."
+                "Invalid setting `sql`: its URL has no user. Write postgresql://user@host:5432/database."
             )
         parameters.setdefault("dbname", parameters["user"])
         options = f"{self._options} {parameters.get('options', '')}".strip()
-        return _whole(parameters | {"options": options})
+        return _complete_conninfo(parameters | {"options": options})
 
     def release(self) -> None:
         """Do nothing: Holdfast does not own the server."""
 
-    def _log_in(self) -> dict[str, str]:
+    def _load_credentials(self) -> dict[str, str]:
         if self._credentials is None:
             return {}
         text = self._credentials()
         if not text.lstrip().startswith("{"):
             return {"password": text}
         try:
-            found = json.loads(text)
-            told = {"password": found["password"]} | (
-                {"user": found["username"]} if "username" in found else {}
+            secret = json.loads(text)
+            credentials = {"password": secret["password"]} | (
+                {"user": secret["username"]} if "username" in secret else {}
             )
-            if not all(isinstance(each, str) for each in told.values()):
+            if not all(isinstance(each, str) for each in credentials.values()):
                 raise TypeError
         except (ValueError, KeyError, TypeError):
             raise SettingsError(
-                'The secret that sql_secret names is JSON, and not {"username": …, "password": …}.'
+                "Invalid secret in the setting `sql_secret`: expected the password, or JSON "
+                '{"username": …, "password": …}.'
             ) from None
-        return told
+        return credentials
 
 
-def connected(endpoint: Endpoint) -> Connection:
+def open_connection(endpoint: Endpoint) -> Connection:
     """Open a connection outside the pool: for long use, and to learn why none is available."""
     try:
         connection = Connection.connect(endpoint.conninfo(), autocommit=True)
     except psycopg.Error as error:
-        raise failures.not_connected(error) from error
-    teach(connection)
+        raise errors.map_connection_error(error) from error
+    register_types(connection)
     return connection
 
 
-def _whole(parameters: Mapping[str, Any]) -> str:
+def _complete_conninfo(parameters: Mapping[str, Any]) -> str:
     """Return a connection string with a value for every parameter that libpq would take from an environment
     variable.
 
@@ -167,29 +177,29 @@ def _whole(parameters: Mapping[str, Any]) -> str:
     """
     if os.environ.get("PGSERVICE"):
         raise SettingsError(
-            "The variable PGSERVICE would have a say in where PostgreSQL is: unset it, the setting `sql` "
-            "says all."
+            "The variable PGSERVICE could change which PostgreSQL is used: unset it. Only the setting `sql` "
+            "names the server."
         )
-    return make_conninfo(**{**_what_libpq_assumes(), **parameters})
+    return make_conninfo(**{**_get_libpq_defaults(), **parameters})
 
 
 @cache
-def _what_libpq_assumes() -> dict[str, str]:
+def _get_libpq_defaults() -> dict[str, str]:
     """Return libpq's default for each parameter that has an environment variable."""
-    known = (option for option in pq.Conninfo.get_defaults() if option.envvar)
-    assumed = {option.keyword.decode(): (option.compiled or b"").decode() for option in known}
+    options = (option for option in pq.Conninfo.get_defaults() if option.envvar)
+    defaults = {option.keyword.decode(): (option.compiled or b"").decode() for option in options}
     return {
-        name: _SAYING_NOTHING.get(name, value)
-        for name, value in assumed.items()
-        if name not in _NOT_OF_THE_ENVIRONMENT
+        name: _NEUTRAL_VALUES.get(name, value)
+        for name, value in defaults.items()
+        if name not in _EXCLUDED_PARAMETERS
     }
 
 
-def _named(database: str) -> psycopg.sql.Identifier:
+def _to_identifier(database: str) -> psycopg.sql.Identifier:
     return psycopg.sql.Identifier(database)
 
 
-def _session_options(statement_timeout_ms: int) -> str:
+def _build_session_options(statement_timeout_ms: int) -> str:
     session = {
         "statement_timeout": statement_timeout_ms,
         # Shorter than the statement timeout, so that the two errors can be distinguished.
@@ -200,49 +210,48 @@ def _session_options(statement_timeout_ms: int) -> str:
     return " ".join(f"-c {name}={value}" for name, value in session.items())
 
 
-def _checked(url: str) -> dict[str, Any]:
+def _parse_url(url: str) -> dict[str, Any]:
     """Parse and check the URL. Require encryption unless the server is on this machine."""
     try:
         parameters: dict[str, Any] = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         # The driver's message would contain the URL, which may contain a password.
         raise SettingsError(
-            "The setting `sql` is no URL of PostgreSQL: write postgresql://user@host:5432/database."
+            "Invalid setting `sql`: expected a PostgreSQL URL, postgresql://user@host:5432/database."
         ) from None
     if parameters.keys() & {"service", "servicefile"}:
         raise SettingsError(
-            "The setting `sql` names a service, whose file would say where the rows go: write the address "
-            "itself."
+            "Invalid setting `sql`: it names a libpq service, whose file would choose the server. Write the "
+            "address itself."
         )
-    if parameters.get("sslmode", "prefer") not in MODES:
+    if parameters.get("sslmode", "prefer") not in SSL_MODES:
         raise SettingsError(
-            "The setting `sql` has an sslmode that there is none of: write one of "
-            f"{', '.join(sorted(MODES))}."
+            "Invalid sslmode in the setting `sql`: expected one of "
+            f"{', '.join(sorted(SSL_MODES))}."
         )
     hosts = [host for key in ("host", "hostaddr") for host in str(parameters.get(key, "")).split(",") if host]
     if not hosts:
         # Otherwise environment variables would choose the server.
         raise SettingsError(
-            "The setting `sql` names no host: write postgresql://user@host:5432/database, with ?host=/folder "
-            "for a socket."
+            "Invalid setting `sql`: its URL has no host. Write postgresql://user@host:5432/database, with "
+            "?host=/folder for a socket."
         )
-    if all(_is_on_this_machine(host) for host in hosts):
+    if all(_is_local(host) for host in hosts):
         return parameters
     if parameters.get("password"):
         raise SettingsError(
-            "The setting `sql` has a password in its URL: put that into a secret, and name the secret in "
-            "`sql_secret`."
+            "Invalid setting `sql`: its URL has a password. Put the password into a secret, and name the "
+            "secret in `sql_secret`."
         )
-    if parameters.setdefault("sslmode", "require") not in SECURE_MODES:
+    if parameters.setdefault("sslmode", "require") not in SECURE_SSL_MODES:
         raise SettingsError(
-            f"sslmode={parameters['sslmode']} would let the rows be read on their way: write require, "
-            "verify-ca or "
-            "verify-full."
+            f"Invalid sslmode={parameters['sslmode']} in the setting `sql`: rows would cross the network "
+            "unencrypted. Write require, verify-ca or verify-full."
         )
     return parameters
 
 
-def _is_on_this_machine(host: str) -> bool:
+def _is_local(host: str) -> bool:
     if host.startswith(("/", "@")) or host == "localhost":
         return True
     try:

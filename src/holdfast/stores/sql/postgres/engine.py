@@ -4,7 +4,7 @@ psycopg's blocking calls run in the engine's own threads, so that stores may be 
 after the other and be closed from anywhere. A single statement, or several in one transaction, take one call
 to a thread; a transaction that waits for its caller between statements takes one for each.
 
-After a lost connection, the engine retries on another one, until `PATIENCE_S` are over, work that was surely
+After a lost connection the engine retries, on another one and for at most `MAX_RETRY_S`, work that was surely
 not done, reads, and repeatable writes. Work that may have been done raises `OutcomeUnknown`. Inside a
 caller's transaction nothing is retried: the caller's decisions depend on what it read there.
 """
@@ -30,16 +30,16 @@ from holdfast.core.errors import (
     StoreClosed,
     StoreUnreachable,
 )
-from holdfast.operations.sql import Answer, Statement
+from holdfast.operations.sql import Statement, StatementResult
 from holdfast.operations.sql.descriptions import ResultColumn, SchemaState
-from holdfast.stores.sql.extra import require
-from holdfast.stores.sql.port import SqlNotices, SqlTransaction
-from holdfast.stores.sql.postgres import executing, values
+from holdfast.stores.sql.extra import require_packages
+from holdfast.stores.sql.port import SqlNotifications, SqlTransaction
+from holdfast.stores.sql.postgres import execution, values
 from holdfast.stores.sql.postgres.connections import Connection
-from holdfast.stores.sql.postgres.describing import describe
-from holdfast.stores.sql.postgres.endpoints import connected
-from holdfast.stores.sql.postgres.failures import ConnectionLost
-from holdfast.stores.sql.postgres.listening import Listener
+from holdfast.stores.sql.postgres.descriptions import describe
+from holdfast.stores.sql.postgres.endpoints import open_connection
+from holdfast.stores.sql.postgres.errors import ConnectionLost
+from holdfast.stores.sql.postgres.notifications import Listener
 from holdfast.stores.sql.postgres.pools import Pool
 from holdfast.stores.sql.postgres.transactions import Transaction
 
@@ -47,66 +47,68 @@ T = TypeVar("T")
 # Work for a thread; its argument is how many seconds it may wait for a connection.
 Work = Callable[[float], T]
 
-# How long to wait for a connection and to replace lost ones.
-PATIENCE_S: Final = 10.0
+# The longest wait for a connection, with the retries after lost ones.
+MAX_RETRY_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 PAUSE_S_MAX: Final = 1.0
 # A reader that does not respond is skipped for a while: the writer has all of its data.
 READER_WAIT_S: Final = 1.0
-READER_REST_S: Final = 5.0
+READER_SKIP_S: Final = 5.0
 # How long running statements may continue when the engine is closed.
 CLOSE_S_MAX: Final = 30.0
 CLOSED: Final = "The SQL store was closed."
-BUSY: Final = "The SQL store has more to do than it has time for: try again."
+BUSY: Final = "The SQL store is overloaded: no connection or thread was free in time. Retry."
 
 
 class PostgresSql:
     """The PostgreSQL engine. `reader`, if set, answers the statements that accept slightly old data."""
 
-    def __init__(self, writer: Pool, reader: Pool | None = None, *, patience_s: float = PATIENCE_S) -> None:
-        self._writer, self._reader, self._patience_s = writer, reader, patience_s
+    def __init__(self, writer: Pool, reader: Pool | None = None, *, max_retry_s: float = MAX_RETRY_S) -> None:
+        self._writer, self._reader, self._max_retry_s = writer, reader, max_retry_s
         self._close_s_max = CLOSE_S_MAX
-        self._reader_rests_until = 0.0
+        self._skip_reader_until = 0.0
         self._closing = threading.Event()
         self._process = os.getpid()
         threads = writer.sizes.max + (reader.sizes.max if reader else 0)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-sql")
         # Separate from the threads that wait for a connection: a caller that has one must always be able to
         # finish.
-        self._held = ThreadPoolExecutor(2 * writer.sizes.max, thread_name_prefix="holdfast-sql-held")
-        self._listener = Listener(self._connect_to_listen)
+        self._transaction_threads = ThreadPoolExecutor(
+            2 * writer.sizes.max, thread_name_prefix="holdfast-sql-held"
+        )
+        self._listener = Listener(self._connect_listener)
         self._transactions: set[Transaction] = set()
-        self._beside: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._unpooled_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
-    async def run(self, operation: Statement) -> Answer:
+    async def run(self, operation: Statement) -> StatementResult:
         """Run one statement. Every error it raises is a `HoldfastError`."""
         values.check(operation)
-        return await self._in_thread(lambda left_s: self._run(operation, left_s), [operation])
+        return await self._run_in_thread(lambda left_s: self._run(operation, left_s), [operation])
 
-    async def run_all(self, statements: Sequence[Statement]) -> list[Answer]:
+    async def run_all(self, statements: Sequence[Statement]) -> list[StatementResult]:
         """Run the statements in this order, in one transaction."""
         if not statements:
-            raise InvalidRequest("A transaction without a statement does nothing: give it at least one.")
+            raise InvalidRequest("Invalid transaction: expected at least one statement.")
         for statement in statements:
             values.check(statement)
-        return await self._in_thread(lambda left_s: self._run_all(statements, left_s), statements)
+        return await self._run_in_thread(lambda left_s: self._run_all(statements, left_s), statements)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[SqlTransaction]:
-        transaction = await self._begun()
+        transaction = await self._begin_transaction()
         try:
             yield transaction
         except BaseException:
-            await transaction.undo()
+            await transaction.roll_back()
             raise
         else:
             await transaction.commit()
         finally:
             self._transactions.discard(transaction)
 
-    def notices(self, channel: str) -> AbstractAsyncContextManager[SqlNotices]:
+    def listen(self, channel: str) -> AbstractAsyncContextManager[SqlNotifications]:
         self._check_process()
-        return self._listener.notices(channel)
+        return self._listener.subscribe(channel)
 
     async def migrate(
         self,
@@ -116,26 +118,28 @@ class PostgresSql:
         dry_run: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> list[str]:
-        require("alembic")
-        from holdfast.stores.sql.postgres.migrating import migrate
+        require_packages("alembic")
+        from holdfast.stores.sql.postgres.migrator import migrate
 
-        return await self._in_thread(
+        return await self._run_in_thread(
             lambda _left_s: migrate(self.connect, schema, migrations, dry_run=dry_run, progress=progress), ()
         )
 
-    async def state(self, schema: str, migrations: str) -> SchemaState:
-        require("alembic")
-        from holdfast.stores.sql.postgres.migrating import state
+    async def get_schema_state(self, schema: str, migrations: str) -> SchemaState:
+        require_packages("alembic")
+        from holdfast.stores.sql.postgres.migrator import get_schema_state
 
-        return await self._in_thread(lambda _left_s: state(self.connect, schema, migrations), ())
+        return await self._run_in_thread(
+            lambda _left_s: get_schema_state(self.connect, schema, migrations), ()
+        )
 
     async def describe(self, statement: Statement) -> tuple[ResultColumn, ...]:
-        return await self._in_thread(lambda _left_s: describe(self.connect, statement), ())
+        return await self._run_in_thread(lambda _left_s: describe(self.connect, statement), ())
 
     def connect(self) -> Connection:
         """Open a connection outside the pool, for long use. Blocks; the caller closes it."""
-        connection = connected(self._writer.endpoint)
-        self._beside.add(connection)
+        connection = open_connection(self._writer.endpoint)
+        self._unpooled_connections.add(connection)
         return connection
 
     def close(self) -> None:
@@ -145,15 +149,15 @@ class PostgresSql:
         if self._closing.is_set() or os.getpid() != self._process:
             return
         self._closing.set()
-        breaking_off = threading.Timer(self._close_s_max, self._break_off)
-        breaking_off.daemon = True
-        breaking_off.start()
+        abort_timer = threading.Timer(self._close_s_max, self._abort_connections)
+        abort_timer.daemon = True
+        abort_timer.start()
         self._listener.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for transaction in list(self._transactions):
             transaction.abandon()
-        self._held.shutdown(wait=True)
-        breaking_off.cancel()
+        self._transaction_threads.shutdown(wait=True)
+        abort_timer.cancel()
         for pool in self._pools:
             pool.close()
 
@@ -161,13 +165,13 @@ class PostgresSql:
     def _pools(self) -> list[Pool]:
         return [pool for pool in (self._reader, self._writer) if pool is not None]
 
-    def _break_off(self) -> None:
+    def _abort_connections(self) -> None:
         for pool in self._pools:
-            pool.break_off()
-        for connection in list(self._beside):
-            connection.break_off()
+            pool.abort_all()
+        for connection in list(self._unpooled_connections):
+            connection.abort()
 
-    def _connect_to_listen(self) -> Connection:
+    def _connect_listener(self) -> Connection:
         connection = self.connect()
         connection.statement_s_max = self._writer.endpoint.statement_s_max
         return connection
@@ -175,21 +179,22 @@ class PostgresSql:
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise SettingsError(
-                "This SQL store was opened before the process was forked, and cannot be used here: open it "
-                "after the fork."
+                "This SQL store was opened before the process was forked, and is unusable here: open it "
+                "after "
+                "the fork."
             )
 
-    async def _in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
-        return await self._awaited(self._submitted(work, statements))
+    async def _run_in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
+        return await self._wait_for(self._submit(work, statements))
 
-    async def _awaited(self, future: Future[T]) -> T:
+    async def _wait_for(self, future: Future[T]) -> T:
         """Wait for the work of a thread.
 
-        The limit on waiting includes the time before the work starts. Work that a closing engine cancelled
-        raises `StoreClosed` instead of cancelling the caller's task.
+        The limit on waiting includes the time before the work starts. If the closing engine cancelled the
+        work, raise `StoreClosed` instead of cancelling the caller's task.
         """
         # Cancels only work that has not started.
-        giving_up = asyncio.get_running_loop().call_later(self._patience_s, future.cancel)
+        timer = asyncio.get_running_loop().call_later(self._max_retry_s, future.cancel)
         try:
             # If the caller is cancelled, work that has not started never starts; started work finishes on its
             # own.
@@ -200,17 +205,17 @@ class PostgresSql:
                 raise (StoreClosed(CLOSED) if self._closing.is_set() else StoreBusy(BUSY)) from None
             raise
         finally:
-            giving_up.cancel()
+            timer.cancel()
 
-    def _submitted(self, work: Work[T], statements: Sequence[Statement]) -> Future[T]:
+    def _submit(self, work: Work[T], statements: Sequence[Statement]) -> Future[T]:
         self._check_process()
-        ends_at = time.monotonic() + self._patience_s
+        ends_at = time.monotonic() + self._max_retry_s
         try:
-            return self._threads.submit(self._until_done, work, ends_at, statements)
+            return self._threads.submit(self._run_with_retries, work, ends_at, statements)
         except RuntimeError as error:
             raise StoreClosed(CLOSED) from error
 
-    def _until_done(self, work: Work[T], ends_at: float, statements: Sequence[Statement]) -> T:
+    def _run_with_retries(self, work: Work[T], ends_at: float, statements: Sequence[Statement]) -> T:
         is_repeatable = all(each.repeatable or not each.writes for each in statements)
         may_be_done, pause_s = False, FIRST_PAUSE_S
         while True:
@@ -222,71 +227,75 @@ class PostgresSql:
             except ConnectionLost as lost:
                 may_be_done = may_be_done or (lost.may_be_done and any(each.writes for each in statements))
                 if may_be_done and not is_repeatable:
-                    raise unknown(lost, is_repeatable=False) from None
+                    raise build_outcome_unknown(lost, is_repeatable=False) from None
                 if time.monotonic() + pause_s > ends_at:
-                    failure = unknown(lost, is_repeatable=True) if may_be_done else _unreachable(lost)
-                    raise failure from None
+                    error = (
+                        build_outcome_unknown(lost, is_repeatable=True)
+                        if may_be_done
+                        else _build_unreachable(lost)
+                    )
+                    raise error from None
             if self._closing.wait(pause_s):
                 raise StoreClosed(CLOSED)
             pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
-    def _run(self, statement: Statement, left_s: float) -> Answer:
-        if self._reader is not None and statement.on_reader and time.monotonic() > self._reader_rests_until:
+    def _run(self, statement: Statement, left_s: float) -> StatementResult:
+        if self._reader is not None and statement.on_reader and time.monotonic() > self._skip_reader_until:
             try:
-                return _alone(self._reader, statement, min(left_s, READER_WAIT_S))
+                return _run_alone(self._reader, statement, min(left_s, READER_WAIT_S))
             # Not after a statement timeout: the writer would take as long.
             except (ConnectionLost, StoreBusy, StoreUnreachable):
-                self._reader_rests_until = time.monotonic() + READER_REST_S
-        return _alone(self._writer, statement, left_s)
+                self._skip_reader_until = time.monotonic() + READER_SKIP_S
+        return _run_alone(self._writer, statement, left_s)
 
-    def _run_all(self, statements: Sequence[Statement], left_s: float) -> list[Answer]:
-        with self._writer.lent(left_s) as connection:
-            return executing.all_or_nothing(connection, statements)
+    def _run_all(self, statements: Sequence[Statement], left_s: float) -> list[StatementResult]:
+        with self._writer.lend(left_s) as connection:
+            return execution.run_transaction(connection, statements)
 
-    async def _begun(self) -> Transaction:
-        begin = self._submitted(self._begin, ())
+    async def _begin_transaction(self) -> Transaction:
+        begin = self._submit(self._begin_on_connection, ())
         try:
-            connection = await self._awaited(begin)
+            connection = await self._wait_for(begin)
         except asyncio.CancelledError:
             # The thread may have taken a connection that no caller will use.
-            begin.add_done_callback(self._give_back)
+            begin.add_done_callback(self._release_result)
             raise
-        transaction = Transaction(connection, self._held, self._writer.give_back)
+        transaction = Transaction(connection, self._transaction_threads, self._writer.release)
         self._transactions.add(transaction)
         return transaction
 
-    def _begin(self, left_s: float) -> Connection:
-        connection = self._writer.take(left_s)
+    def _begin_on_connection(self, left_s: float) -> Connection:
+        connection = self._writer.acquire(left_s)
         try:
-            executing.begin(connection)
+            execution.begin(connection)
         except BaseException:
-            self._writer.give_back(connection)
+            self._writer.release(connection)
             raise
         return connection
 
-    def _give_back(self, begin: Future[Connection]) -> None:
+    def _release_result(self, begin: Future[Connection]) -> None:
         if not begin.cancelled() and begin.exception() is None:
-            self._writer.give_back(begin.result())
+            self._writer.release(begin.result())
 
 
-def _alone(pool: Pool, statement: Statement, wait_s: float) -> Answer:
-    with pool.lent(wait_s) as connection:
+def _run_alone(pool: Pool, statement: Statement, wait_s: float) -> StatementResult:
+    with pool.lend(wait_s) as connection:
         if statement.expected is not None:
-            return executing.all_or_nothing(connection, [statement])[0]
-        return executing.one(connection, statement)
+            return execution.run_transaction(connection, [statement])[0]
+        return execution.run_statement(connection, statement)
 
 
-def unknown(lost: ConnectionLost, *, is_repeatable: bool) -> HoldfastError:
+def build_outcome_unknown(lost: ConnectionLost, *, is_repeatable: bool) -> HoldfastError:
     return OutcomeUnknown(
-        f"The connection to PostgreSQL was lost before it said whether this was done ({lost.reason}): read "
-        "what it would "
-        "have left, and repeat it if that is not there.",
+        f"The connection to PostgreSQL was lost before it confirmed the write ({lost.reason}): read the "
+        "rows, "
+        "and repeat the write if it was not done.",
         safe_to_repeat=is_repeatable,
     )
 
 
-def _unreachable(lost: ConnectionLost) -> HoldfastError:
+def _build_unreachable(lost: ConnectionLost) -> HoldfastError:
     return StoreUnreachable(
-        f"PostgreSQL is not reached: {lost.reason}. Check that it runs and that the setting `sql` is right, "
-        "then repeat."
+        f"PostgreSQL is unreachable: {lost.reason}. Check that it runs and that the setting `sql` is right, "
+        "then retry."
     )

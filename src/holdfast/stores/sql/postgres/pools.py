@@ -22,9 +22,9 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 
 from holdfast.core.errors import StoreBusy, StoreClosed, StoreUnreachable
 from holdfast.stores.sql.postgres.connections import Connection
-from holdfast.stores.sql.postgres.endpoints import Endpoint, connected
-from holdfast.stores.sql.postgres.failures import ConnectionLost, plain
-from holdfast.stores.sql.postgres.values import teach
+from holdfast.stores.sql.postgres.endpoints import Endpoint, open_connection
+from holdfast.stores.sql.postgres.errors import ConnectionLost, format_reason
+from holdfast.stores.sql.postgres.values import register_types
 
 # The pool's own attempts to reconnect end after this time; the next caller that needs a connection starts
 # another.
@@ -35,65 +35,74 @@ logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 class PoolSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest and the largest number of connections of a pool."""
+
     min: int = 2
     max: int = 10
 
 
 class Pool:
+    """The connections to one endpoint, lent to one caller at a time."""
+
     def __init__(self, endpoint: Endpoint, sizes: PoolSizes) -> None:
         self.endpoint, self.sizes = endpoint, sizes
         self._pool: ConnectionPool[Connection] | None = None
         self._lock = threading.Lock()
         self._is_closed = False
-        self._is_lost = False
-        self._lent: set[Connection] = set()
+        self._is_unreachable = False
+        self._in_use: set[Connection] = set()
 
     @contextmanager
-    def lent(self, timeout_s: float) -> Iterator[Connection]:
-        """Lend a connection. Raise `ConnectionLost` if the server is unavailable."""
-        connection = self.take(timeout_s)
+    def lend(self, timeout_s: float) -> Iterator[Connection]:
+        """Lend a connection for the time of the context. Raise `ConnectionLost` if the server is
+        unavailable.
+        """
+        connection = self.acquire(timeout_s)
         try:
             yield connection
         except ConnectionLost as lost:
-            self._note_lost(lost.reason)
+            self._log_lost(lost.reason)
             raise
         finally:
-            self.give_back(connection)
+            self.release(connection)
 
-    def take(self, timeout_s: float) -> Connection:
-        pool = self._opened(timeout_s)
+    def acquire(self, timeout_s: float) -> Connection:
+        """Return a connection, for the caller to pass to `release`. Raise `ConnectionLost` if the server is
+        unavailable.
+        """
+        pool = self._ensure_open(timeout_s)
         try:
             connection = pool.getconn(timeout=timeout_s)
-            self._lent.add(connection)
-            self._note_found()
+            self._in_use.add(connection)
+            self._log_recovered()
             return connection
         except PoolClosed as error:
             raise StoreClosed("The SQL store was closed.") from error
         except TooManyRequests as error:
-            raise StoreBusy("Too many wait for a connection to PostgreSQL.") from error
+            raise StoreBusy("Too many callers wait for a connection to PostgreSQL: retry.") from error
         except PoolTimeout:
             # Find out whether all connections are lent or the server is down.
-            self._connect_once()
+            self._probe()
         raise StoreBusy(
-            f"All {self.sizes.max} connections to PostgreSQL are in use: try again, or raise sql_pool_max."
+            f"All {self.sizes.max} connections to PostgreSQL are in use: retry, or raise sql_pool_max."
         )
 
-    def give_back(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Return a connection. One inside a transaction is closed, which rolls back; the pool replaces it."""
         pool = self._pool
-        self._lent.discard(connection)
+        self._in_use.discard(connection)
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            # A rollback could wait for a server that is gone; losing one connection costs less.
+            # A rollback could wait for a server that has ended; losing one connection costs less.
             connection.close()
         if pool is None or self._is_closed:
             connection.close()
         else:
             pool.putconn(connection)
 
-    def break_off(self) -> None:
-        """Break every lent connection: callers that wait for a response find it lost."""
-        for connection in list(self._lent):
-            connection.break_off()
+    def abort_all(self) -> None:
+        """Break every lent connection: callers that wait for a response get an error that it was lost."""
+        for connection in list(self._in_use):
+            connection.abort()
 
     def close(self) -> None:
         with self._lock:
@@ -103,18 +112,18 @@ class Pool:
             pool.close()
         self.endpoint.release()
 
-    def _opened(self, timeout_s: float) -> ConnectionPool[Connection]:
+    def _ensure_open(self, timeout_s: float) -> ConnectionPool[Connection]:
         if self._pool is not None:
             return self._pool
         # Another thread may be opening it, and waiting for a server that does not respond.
         if not self._lock.acquire(timeout=timeout_s):
-            raise ConnectionLost("it has not answered yet", may_be_done=False)
+            raise ConnectionLost("it has not responded yet", may_be_done=False)
         try:
             if self._is_closed:
                 raise StoreClosed("The SQL store was closed.")
             if self._pool is None:
                 # Connect without the pool first: the pool would retry without ever reporting the reason.
-                self._connect_once()
+                self._probe()
                 self._pool = ConnectionPool(
                     self.endpoint.conninfo,
                     connection_class=Connection,
@@ -131,19 +140,19 @@ class Pool:
             self._lock.release()
 
     def _configure(self, connection: Connection) -> None:
-        teach(connection)
+        register_types(connection)
         connection.statement_s_max = self.endpoint.statement_s_max
 
-    def _connect_once(self) -> None:
+    def _probe(self) -> None:
         """Connect once to find out what is wrong. Raise a permanent error, or `ConnectionLost` for a
         transient one.
         """
         try:
-            connected(self.endpoint).close()
+            open_connection(self.endpoint).close()
         except (StoreUnreachable, StoreBusy) as error:
             # Keep libpq's text only: the caller that gives up adds its own sentence.
-            reason = plain(error if error.__cause__ is None else error.__cause__)
-            self._note_lost(reason)
+            reason = format_reason(error if error.__cause__ is None else error.__cause__)
+            self._log_lost(reason)
             raise ConnectionLost(reason, may_be_done=False) from error
 
     def _check_alive(self, connection: Connection) -> None:
@@ -156,15 +165,15 @@ class Pool:
             connection.pgconn.consume_input()
             if connection.pgconn.status != psycopg.pq.ConnStatus.OK:
                 connection.close()
-                self._note_lost("it closed an idle connection")
+                self._log_lost("it closed an idle connection")
                 raise psycopg.OperationalError("the server closed the connection")
 
-    def _note_lost(self, reason: str) -> None:
-        if not self._is_lost:
-            self._is_lost = True
-            log.warning("PostgreSQL does not answer, and is tried again: %s", reason)
+    def _log_lost(self, reason: str) -> None:
+        if not self._is_unreachable:
+            self._is_unreachable = True
+            log.warning("PostgreSQL does not respond; retrying: %s", reason)
 
-    def _note_found(self) -> None:
-        if self._is_lost:
-            self._is_lost = False
-            log.info("PostgreSQL answers again.")
+    def _log_recovered(self) -> None:
+        if self._is_unreachable:
+            self._is_unreachable = False
+            log.info("PostgreSQL responds again.")

@@ -31,6 +31,7 @@ class Revisions:
         return self._chain[-1].revision
 
     def after(self, current: str | None) -> tuple[Script, ...]:
+        """Return the revisions after `current`; all of them for None."""
         names = [each.revision for each in self._chain]
         return self._chain if current is None else self._chain[names.index(current) + 1 :]
 
@@ -38,9 +39,9 @@ class Revisions:
         return any(each.revision == revision for each in self._chain)
 
 
-def revisions_of(migrations: str) -> Revisions:
+def load_revisions(migrations: str) -> Revisions:
     """Return the revisions of a package, by its name."""
-    folder = _folder(migrations)
+    folder = _find_folder(migrations)
     scripts = ScriptDirectory(folder, version_locations=[folder])
     try:
         # Newest first, and one line only: two heads have no order to run in.
@@ -48,51 +49,50 @@ def revisions_of(migrations: str) -> Revisions:
         chain = [] if head is None else list(scripts.iterate_revisions(head, "base"))
     except Exception as error:
         raise DeclarationError(
-            f"The migrations of {migrations} are no single line of revisions that can be read "
-            f"({type(error).__name__}: {error}): give each the one before it as its `down_revision`."
+            f"Invalid migrations in {migrations}: expected one chain of revisions "
+            f"({type(error).__name__}: {error}). Give each the one before it as its `down_revision`."
         ) from error
     if not chain:
-        raise DeclarationError(f"The package {migrations} has no revision: write its first, `0001_….py`.")
+        raise DeclarationError(f"The package {migrations} has no revision: write the first one, `0001_….py`.")
     return Revisions(scripts, chain[::-1])
 
 
-def state_of(connection: psycopg.Connection[Any], schema: str, revisions: Revisions) -> SchemaState:
+def read_state(connection: psycopg.Connection[Any], schema: str, revisions: Revisions) -> SchemaState:
     """Return how far the schema is migrated. Raise if it is further than the code."""
-    current = _current(connection, schema)
+    current = _read_current(connection, schema)
     if current is not None and current not in revisions:
         raise SchemaMismatch(
             schema,
             current,
-            f"The schema {schema} is at revision {current}, and the newest that this code knows is "
-            f"{revisions.target}: newer code has migrated it. Run that code; there is no way back.",
+            f"The schema {schema} is at revision {current}, and the newest revision of this code is "
+            f"{revisions.target}: newer code has migrated it. Run that code; a migration is never reverted.",
         )
-    pending = tuple(titled(each) for each in revisions.after(current))
+    pending = tuple(format_title(each) for each in revisions.after(current))
     return SchemaState(schema=schema, current=current, target=revisions.target, pending=pending)
 
 
-def titled(script: Script) -> str:
+def format_title(script: Script) -> str:
     """Return the revision and the first line of its file's docstring: `0002 Deliveries to clients`."""
     title = next(iter((script.doc or "").splitlines()), "")
     return f"{script.revision} {title.rstrip('.')}".strip()
 
 
-def _folder(migrations: str) -> str:
+def _find_folder(migrations: str) -> str:
     try:
         found = importlib.util.find_spec(migrations)
     except ModuleNotFoundError:
         found = None
     if found is None or not found.submodule_search_locations:
         raise DeclarationError(
-            f"There is no package {migrations}, which a schema names as its migrations: correct the name, or "
-            "make the "
-            "folder with an `__init__.py`."
+            f"The package {migrations}, which a schema names as its migrations, does not exist: correct the "
+            "name, or create the folder with an `__init__.py`."
         )
     return next(iter(found.submodule_search_locations))
 
 
-def _current(connection: psycopg.Connection[Any], schema: str) -> str | None:
-    there = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".{VERSION_TABLE}']).fetchone()
-    if there == (None,):
+def _read_current(connection: psycopg.Connection[Any], schema: str) -> str | None:
+    table_id = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".{VERSION_TABLE}']).fetchone()
+    if table_id == (None,):
         return None
     table = psycopg.sql.Identifier(schema, VERSION_TABLE)
     rows = connection.execute(psycopg.sql.SQL("SELECT version_num FROM {}").format(table))
@@ -102,7 +102,7 @@ def _current(connection: psycopg.Connection[Any], schema: str) -> str | None:
             schema,
             None,
             f"The schema {schema} is at several revisions at once ({', '.join(sorted(found))}), which "
-            "nothing here makes: "
-            f"leave the right one in {schema}.{VERSION_TABLE}.",
+            "Holdfast "
+            f"never writes: keep only the right one in {schema}.{VERSION_TABLE}.",
         )
     return found[0] if found else None

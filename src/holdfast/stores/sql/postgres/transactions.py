@@ -1,9 +1,9 @@
-"""A transaction that waits for its caller between statements. It has its own connection, and always returns
+"""Transactions that wait for their caller between statements. Each has its own connection, and always returns
 it.
 
 The caller's task may be cancelled while a statement runs in a thread: the statement is then interrupted, and
 the transaction rolled back when the thread has finished. A task that is cancelled during its commit waits
-until the commit is decided: what was committed is there when the task ends, and never appears later.
+until the commit is decided: what was committed is visible when the task ends, and never appears later.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Final, TypeVar
 import psycopg
 
 from holdfast.core.errors import HoldfastError, InvalidRequest, OutcomeUnknown, StoreClosed, StoreUnreachable
-from holdfast.operations.sql import Answer, Statement
-from holdfast.stores.sql.postgres import executing, values
+from holdfast.operations.sql import Statement, StatementResult
+from holdfast.stores.sql.postgres import execution, values
 from holdfast.stores.sql.postgres.connections import Connection
-from holdfast.stores.sql.postgres.failures import ConnectionLost
+from holdfast.stores.sql.postgres.errors import ConnectionLost
 
 T = TypeVar("T")
 
@@ -29,95 +29,97 @@ INTERRUPT_S_MAX: Final = 5.0
 
 
 class Transaction:
+    """One transaction, which any task of its caller may use, one at a time."""
+
     def __init__(
-        self, connection: Connection, threads: Executor, give_back: Callable[[Connection], None]
+        self, connection: Connection, threads: Executor, release: Callable[[Connection], None]
     ) -> None:
         self._connection: Connection | None = connection
-        self._threads, self._give_back = threads, give_back
+        self._threads, self._release = threads, release
         # One request at a time on the connection, whichever task sends it.
-        self._turn = threading.Lock()
-        # No task occupies a thread to wait for its turn.
-        self._queue = asyncio.Lock()
+        self._lock = threading.Lock()
+        # No task occupies a thread while it waits for another task's statement.
+        self._task_lock = asyncio.Lock()
         self._is_failed = False
 
-    async def run(self, statement: Statement) -> Answer:
+    async def run(self, statement: Statement) -> StatementResult:
         values.check(statement)
-        async with self._queue:
-            return await self._in_thread(lambda: self._run(statement))
+        async with self._task_lock:
+            return await self._run_in_thread(lambda: self._run(statement))
 
     async def commit(self) -> None:
-        committing = self._in_thread(self._commit)
+        future = self._run_in_thread(self._commit)
         try:
-            await asyncio.shield(committing)
+            await asyncio.shield(future)
         except asyncio.CancelledError:
-            await _settled(committing)
+            await _wait_until_done(future)
             raise
 
-    async def undo(self) -> None:
+    async def roll_back(self) -> None:
         """Roll back, also within a cancelled task. If that is cancelled again, the thread still finishes."""
         # A closed engine has rolled it back.
         with suppress(StoreClosed):
-            await asyncio.shield(self._in_thread(self._undo))
+            await asyncio.shield(self._run_in_thread(self._roll_back))
 
     def abandon(self) -> None:
         """Drop the transaction of a closing engine. PostgreSQL rolls back when the connection is lost."""
         connection = self._connection
-        if self._turn.locked():
+        if self._lock.locked():
             self._interrupt()
         if connection is not None:
-            connection.break_off()
-        with self._turn:
-            self._done()
+            connection.abort()
+        with self._lock:
+            self._release_connection()
 
-    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def _run_in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         try:
             return asyncio.wrap_future(self._threads.submit(work))
         except RuntimeError as error:
             raise StoreClosed("The SQL store was closed.") from error
 
-    def _run(self, statement: Statement) -> Answer:
-        with self._turn:
-            connection = self._open()
+    def _run(self, statement: Statement) -> StatementResult:
+        with self._lock:
+            connection = self._get_connection()
             if self._is_failed:
                 raise InvalidRequest(
-                    "A statement of this transaction failed, and it does nothing more: leave it, and begin "
-                    "another."
+                    "A statement of this transaction failed, so it runs no more: leave it, and begin another."
                 )
             try:
-                return executing.within(connection, statement)
+                return execution.run_in_transaction(connection, statement)
             except ConnectionLost as lost:
                 self._is_failed = True
-                raise _undone(lost) from None
+                raise _build_rolled_back(lost) from None
             except BaseException:
                 self._is_failed = True
                 raise
 
     def _commit(self) -> None:
-        with self._turn:
-            connection = self._open()
+        with self._lock:
+            connection = self._get_connection()
             try:
                 if self._is_failed:
                     raise InvalidRequest(
-                        "A statement of this transaction failed, and so nothing of it is kept: let its error "
-                        "end the "
-                        "transaction."
+                        "A statement of this transaction failed, so it was rolled back: let the statement's "
+                        "error end the transaction."
                     )
-                executing.commit(connection)
+                execution.commit(connection)
             except ConnectionLost as lost:
-                raise (_unknown(lost) if lost.may_be_done else _undone(lost)) from None
+                raise (
+                    _build_outcome_unknown(lost) if lost.may_be_done else _build_rolled_back(lost)
+                ) from None
             finally:
-                self._done()
+                self._release_connection()
 
-    def _undo(self) -> None:
-        if not self._turn.acquire(blocking=False):
+    def _roll_back(self) -> None:
+        if not self._lock.acquire(blocking=False):
             self._interrupt()
-            self._turn.acquire()
+            self._lock.acquire()
         try:
             if self._connection is not None:
-                executing.roll_back(self._connection)
+                execution.roll_back(self._connection)
         finally:
-            self._done()
-            self._turn.release()
+            self._release_connection()
+            self._lock.release()
 
     def _interrupt(self) -> None:
         connection = self._connection
@@ -125,18 +127,18 @@ class Transaction:
             with suppress(psycopg.Error):
                 connection.cancel_safe(timeout=INTERRUPT_S_MAX)
 
-    def _open(self) -> Connection:
+    def _get_connection(self) -> Connection:
         if self._connection is None:
-            raise InvalidRequest("This transaction is over: begin another.")
+            raise InvalidRequest("This transaction has ended: begin another.")
         return self._connection
 
-    def _done(self) -> None:
+    def _release_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._give_back(connection)
+            self._release(connection)
 
 
-async def _settled(future: asyncio.Future[None]) -> None:
+async def _wait_until_done(future: asyncio.Future[None]) -> None:
     """Wait until the future is done, however often the task is cancelled. Its result is discarded."""
     while not future.done():
         with suppress(asyncio.CancelledError):
@@ -145,18 +147,17 @@ async def _settled(future: asyncio.Future[None]) -> None:
         future.exception()
 
 
-def _undone(lost: ConnectionLost) -> HoldfastError:
+def _build_rolled_back(lost: ConnectionLost) -> HoldfastError:
     return StoreUnreachable(
-        f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}): nothing of it is kept. "
-        "Do all of it "
-        "again."
+        f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}), which was rolled back. "
+        "Repeat all of it."
     )
 
 
-def _unknown(lost: ConnectionLost) -> HoldfastError:
+def _build_outcome_unknown(lost: ConnectionLost) -> HoldfastError:
     return OutcomeUnknown(
-        "The connection to PostgreSQL was lost before it said whether the transaction was done "
-        f"({lost.reason}): read what "
-        "it would have left.",
+        f"The connection to PostgreSQL was lost before it confirmed the commit ({lost.reason}): read the "
+        "rows "
+        "to find out whether the transaction was committed.",
         safe_to_repeat=False,
     )

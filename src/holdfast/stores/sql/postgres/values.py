@@ -1,4 +1,4 @@
-"""Types of Python and the PostgreSQL types they are sent and read as.
+"""The types of Python, and the PostgreSQL types they are sent and read as.
 
     dict, list          jsonb
     tuple               an array, so that `= ANY(%(ids)s)` takes one; its elements are of one type
@@ -30,7 +30,7 @@ class ArrayDumper(ListDumper):
     """Sends a tuple as an array."""
 
 
-def teach(connection: Connection[Any]) -> None:
+def register_types(connection: Connection[Any]) -> None:
     """Register Holdfast's types on this connection; other users of psycopg are not affected."""
     adapters = connection.adapters
     adapters.register_dumper(dict, JsonbDumper)
@@ -42,14 +42,14 @@ def teach(connection: Connection[Any]) -> None:
 
 def check(statement: Statement) -> None:
     """Raise for parameters that would silently be sent wrongly."""
-    _check_values(statement.parameters, statement.pattern)
+    _check_parameters(statement.parameters, statement.pattern)
 
 
-def _check_values(parameters: Mapping[str, Any], pattern: str | None) -> None:
+def _check_parameters(parameters: Mapping[str, Any], pattern: str | None) -> None:
     for name, value in parameters.items():
         each = value if type(value) is tuple else (value,)
         if any(isinstance(one, datetime | time) and one.tzinfo is None for one in each):
             raise InvalidRequest(
-                f"{pattern or 'A statement'} is given a time without a zone as {name}: use one of the "
+                f"Invalid {name} for {pattern or 'a statement'}: expected a time with a time zone. Use the "
                 "stores' clock, in UTC."
             )

@@ -1,3 +1,1 @@
-"""Checks that every engine makes on an operation before it runs it: do all parts have valid types and
-values?
-"""
+"""Checks of the types and values of an operation, made by every engine before it runs the operation."""

@@ -1,4 +1,7 @@
-"""Checks of a table definition alone: names, keys, indexes. A valid definition can be stored and compiled."""
+"""Checks of a table definition on its own: names, keys, indexes.
+
+A valid definition can be stored and compiled.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 
 
 def check_definition(definition: TableDefinition) -> None:
+    """Raise `InvalidRequest` if a table definition is invalid."""
     _check_name("table", definition.name)
     declared = [attribute.name for attribute in definition.attributes]
     if len(set(declared)) != len(declared):
@@ -31,9 +35,7 @@ def check_definition(definition: TableDefinition) -> None:
 def _check_name(kind: str, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{INVALID}{name!r} is no name of a{'n' if kind == 'index' else ''} {kind}: 3 to 255 of letters, "
-            "digits,"
-            " '_', '-' and '.'"
+            f"{INVALID}Invalid {kind} name {name!r}: expected 3 to 255 letters, digits, '_', '-' and '.'"
         )
 
 
@@ -61,7 +63,8 @@ def _check_indexes(definition: TableDefinition, declared: list[str]) -> None:
     for index in definition.local_indexes:
         if index.keys.sort is None or index.keys.partition != definition.keys.partition:
             raise InvalidRequest(
-                f"{INVALID}the local index {index.name} must have the table's partition key and a sort key"
+                f"{INVALID}Invalid local index {index.name}:"
+                " expected the table's partition key and a sort key"
             )
     if len(definition.global_indexes) > GLOBAL_INDEXES_MAX:
         raise InvalidRequest(
@@ -74,6 +77,7 @@ def _check_indexes(definition: TableDefinition, declared: list[str]) -> None:
 
 
 def check_index(index: IndexDefinition) -> None:
+    """Raise `InvalidRequest` if the index's name or projection is invalid."""
     _check_name("index", index.name)
     kind, attributes = index.projection.kind, index.projection.attributes
     if kind == "INCLUDE" and not attributes:

@@ -1,8 +1,8 @@
-"""Checks of an operation alone, before any table is looked up.
+"""Checks of an operation on its own, before any table is looked up.
 
 The wire has already checked its requests, with the service's error texts. Python code builds operations
-directly, and not always under a type checker: an invalid part that passed here would be stored, or fail later
-with an unrelated error.
+directly, and not always under a type checker: an invalid field that passed here would be stored, or fail
+later with an unrelated error.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from holdfast.core.limits import (
 from holdfast.operations import tables as ops
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import Node, Path, Update
-from holdfast.operations.expressions.paths import check_apart
+from holdfast.operations.expressions.path_tree import check_no_overlap
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.checks.definitions import check_definition, check_index
 
-_CAPACITIES: Final = frozenset({"NONE", "TOTAL", "INDEXES"})
+_CAPACITY_DETAILS: Final = frozenset({"NONE", "TOTAL", "INDEXES"})
 _OLD_VALUES: Final = frozenset({"NONE", "ALL_OLD"})
 _RETURN_VALUES: Final = frozenset({"NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"})
 _SELECTIONS: Final = frozenset(
@@ -38,19 +38,21 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def check(operation: Operation[Any]) -> None:
-    checked = _CHECKS.get(type(operation))
-    if checked is not None:
-        checked(operation)
+    """Raise `InvalidRequest` if a field of the operation has an invalid type or value."""
+    check_operation = _CHECKS.get(type(operation))
+    if check_operation is not None:
+        check_operation(operation)
     elif not isinstance(operation, ops.ItemOperation):
         _check_types(operation)
 
 
-def _require(holds: bool, operation: Any, part: str, wanted: str) -> None:
+def _require(holds: bool, operation: Any, field: str, expected: str) -> None:
     if not holds:
-        found = getattr(operation, part)
+        actual = getattr(operation, field)
         raise InvalidRequest(
-            f"One or more parameter values were invalid: {type(operation).__name__}.{part} must be {wanted},"
-            f" not {found!r}"
+            f"One or more parameter values were invalid: {type(operation).__name__}.{field} must be "
+            f"{expected},"
+            f" not {actual!r}"
         )
 
 
@@ -82,7 +84,7 @@ def _check_update(operation: Any) -> None:
     update = operation.update
     _require(update is None or type(update) is Update, operation, "update", "an update from parse_update")
     if update is not None and len(actions := update.actions) > 1:
-        check_apart((action.path for action in actions), "UpdateExpression")
+        check_no_overlap((action.path for action in actions), "UpdateExpression")
     _check_condition(operation)
     _require(operation.returns in _RETURN_VALUES, operation, "returns", "one of DynamoDB's ReturnValues")
     _check_capacity(operation)
@@ -113,12 +115,12 @@ def _check_condition(operation: Any) -> None:
 def _check_projection(operation: Any) -> None:
     projection = operation.projection
     if projection is not None:
-        paths = type(projection) is tuple and all(type(path) is Path for path in projection)
-        _require(paths, operation, "projection", "a projection from parse_projection")
+        is_projection = type(projection) is tuple and all(type(path) is Path for path in projection)
+        _require(is_projection, operation, "projection", "a projection from parse_projection")
 
 
 def _check_capacity(operation: Any) -> None:
-    _require(operation.capacity in _CAPACITIES, operation, "capacity", "NONE, TOTAL or INDEXES")
+    _require(operation.capacity in _CAPACITY_DETAILS, operation, "capacity", "NONE, TOTAL or INDEXES")
 
 
 # --- pages --------------------------------------------------------------------------------------------------
@@ -127,66 +129,73 @@ def _check_capacity(operation: Any) -> None:
 def _check_query(operation: ops.Query) -> None:
     tests = operation.key_condition
     is_tests = type(tests) is tuple and all(type(test) is KeyTest for test in tests)
-    _require(is_tests, operation, "key_condition", "what key_tests(parse_condition(…)) gives")
+    _require(is_tests, operation, "key_condition", "the result of split_key_condition(parse_condition(…))")
     _check_page(operation)
 
 
 def _check_scan(operation: ops.Scan) -> None:
     segment, segments = operation.segment, operation.segments
     if segment is not None or segments is not None:
-        whole = type(segments) is int and 1 <= segments <= SCAN_SEGMENTS_MAX
-        _require(whole, operation, "segments", f"a number from 1 to {SCAN_SEGMENTS_MAX}")
-        part = type(segment) is int and 0 <= segment < segments  # type: ignore[operator]
-        _require(part, operation, "segment", "a number from 0 to below the number of segments")
+        is_total_valid = type(segments) is int and 1 <= segments <= SCAN_SEGMENTS_MAX
+        _require(is_total_valid, operation, "segments", f"an integer from 1 to {SCAN_SEGMENTS_MAX}")
+        is_segment_valid = type(segment) is int and 0 <= segment < segments  # type: ignore[operator]
+        _require(is_segment_valid, operation, "segment", "an integer from 0 to segments - 1")
     _check_page(operation)
 
 
 def _check_page(operation: ops.Query | ops.Scan) -> None:
     _require(type(operation.table) is str, operation, "table", "the name of a table")
     limit = operation.limit
-    _require(limit is None or (type(limit) is int and limit >= 1), operation, "limit", "at least 1")
-    _require(operation.select in _SELECTIONS, operation, "select", "one of DynamoDB's Select")
+    _require(
+        limit is None or (type(limit) is int and limit >= 1),
+        operation,
+        "limit",
+        "None or an integer of at least 1",
+    )
+    _require(operation.select in _SELECTIONS, operation, "select", "one of DynamoDB's Select values")
     condition = operation.filter
     if condition is not None:
         _require(isinstance(condition, Node), operation, "filter", "a condition from parse_condition")
     start = operation.start_key
-    _require(start is None or type(start) is dict, operation, "start_key", "the last key of a page")
+    _require(start is None or type(start) is dict, operation, "start_key", "None or the last_key of a page")
     _check_projection(operation)
     _check_capacity(operation)
 
 
-# --- several at once ----------------------------------------------------------------------------------------
+# --- batches and transactions -------------------------------------------------------------------------------
 
 
 def _check_batch_get(operation: ops.BatchGetItem) -> None:
     count = sum(len(request.keys) for request in operation.requests)
-    _require(1 <= count <= BATCH_READS_MAX, operation, "requests", f"1 to {BATCH_READS_MAX} keys in all")
+    _require(1 <= count <= BATCH_READS_MAX, operation, "requests", f"1 to {BATCH_READS_MAX} keys in total")
     for request in operation.requests:
         _check_projection(request)
     _check_capacity(operation)
 
 
 def _check_batch_write(operation: ops.BatchWriteItem) -> None:
-    fits = 1 <= len(operation.writes) <= BATCH_WRITES_MAX
-    _require(fits, operation, "writes", f"1 to {BATCH_WRITES_MAX} puts and deletes")
-    known = all(type(write) in (ops.Put, ops.Delete) for write in operation.writes)
-    _require(known, operation, "writes", "a tuple of Put and Delete")
+    is_count_valid = 1 <= len(operation.writes) <= BATCH_WRITES_MAX
+    _require(is_count_valid, operation, "writes", f"1 to {BATCH_WRITES_MAX} puts and deletes")
+    are_writes = all(type(write) in (ops.Put, ops.Delete) for write in operation.writes)
+    _require(are_writes, operation, "writes", "a tuple of Put and Delete")
     _check_capacity(operation)
 
 
 def _check_transact_write(operation: ops.TransactWriteItems) -> None:
-    fits = 1 <= len(operation.actions) <= TRANSACTION_ACTIONS_MAX
-    _require(fits, operation, "actions", f"1 to {TRANSACTION_ACTIONS_MAX} actions")
+    is_count_valid = 1 <= len(operation.actions) <= TRANSACTION_ACTIONS_MAX
+    _require(is_count_valid, operation, "actions", f"1 to {TRANSACTION_ACTIONS_MAX} actions")
     for action in operation.actions:
-        checked = _ACTION_CHECKS.get(type(action))
-        _require(checked is not None, operation, "actions", "puts, updates, deletes and condition checks")
-        checked(action)  # type: ignore[misc]
+        check_action = _ACTION_CHECKS.get(type(action))
+        _require(
+            check_action is not None, operation, "actions", "puts, updates, deletes and condition checks"
+        )
+        check_action(action)  # type: ignore[misc]
     _check_capacity(operation)
 
 
 def _check_transact_get(operation: ops.TransactGetItems) -> None:
-    fits = 1 <= len(operation.gets) <= TRANSACTION_ACTIONS_MAX
-    _require(fits, operation, "gets", f"1 to {TRANSACTION_ACTIONS_MAX} gets")
+    is_count_valid = 1 <= len(operation.gets) <= TRANSACTION_ACTIONS_MAX
+    _require(is_count_valid, operation, "gets", f"1 to {TRANSACTION_ACTIONS_MAX} gets")
     for get in operation.gets:
         _check_projection(get)
     _check_capacity(operation)
@@ -196,9 +205,9 @@ def _check_transact_get(operation: ops.TransactGetItems) -> None:
 
 
 def _check_types(operation: Operation[Any]) -> None:
-    """Raise unless every part of a tables operation has its declared type, at every depth."""
+    """Raise unless every field of a table operation has its declared type, at every depth."""
     try:
-        _decoder(type(operation)).decode(_encode(operation))
+        _get_decoder(type(operation)).decode(_encode(operation))
     except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeEncodeError) as error:
         raise InvalidRequest(
             f"One or more parameter values were invalid: {type(operation).__name__}: {error}"
@@ -206,7 +215,7 @@ def _check_types(operation: Operation[Any]) -> None:
 
 
 @cache
-def _decoder(kind: type[Operation[Any]]) -> msgspec.msgpack.Decoder[Any]:
+def _get_decoder(kind: type[Operation[Any]]) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(kind)
 
 
@@ -225,8 +234,8 @@ def _check_update_table(operation: ops.UpdateTable) -> None:
 def _check_recovery(operation: ops.UpdateContinuousBackups) -> None:
     _check_types(operation)
     days = operation.recovery_days
-    fits = days is None or 1 <= days <= RECOVERY_DAYS_MAX
-    _require(fits, operation, "recovery_days", f"1 to {RECOVERY_DAYS_MAX}")
+    is_valid = days is None or 1 <= days <= RECOVERY_DAYS_MAX
+    _require(is_valid, operation, "recovery_days", f"None or 1 to {RECOVERY_DAYS_MAX}")
 
 
 _ACTION_CHECKS: Final[dict[type, Callable[[Any], None]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from holdfast.config.aws_clients import ServiceAddress, Timeouts, check_endpoint, make_clients, require_sdk
-from holdfast.stores.tables.dynamodb.failures import failure_of
+from holdfast.stores.tables.dynamodb.errors import map_error
 
 
 class Clients(NamedTuple):
@@ -20,12 +20,13 @@ class Clients(NamedTuple):
         self.streams.close()
 
 
-def made_clients(region: str | None, endpoint: str | None, timeouts: Timeouts, connections: int) -> Clients:
+def open_clients(region: str | None, endpoint: str | None, timeouts: Timeouts, connections: int) -> Clients:
+    """Create the clients. Raise `SettingsError` if the region, endpoint or credentials are unusable."""
     require_sdk("The DynamoDB engine")
     check_endpoint(endpoint)
-    place = ServiceAddress(region=region, endpoint=endpoint)
+    address = ServiceAddress(region=region, endpoint=endpoint)
     try:
-        dynamodb, streams = make_clients(("dynamodb", "dynamodbstreams"), place, timeouts, connections)
+        dynamodb, streams = make_clients(("dynamodb", "dynamodbstreams"), address, timeouts, connections)
     except Exception as cause:
-        raise failure_of(cause, "opening", place.display_name).error from cause
+        raise map_error(cause, "opening", address.display_name).error from cause
     return Clients(dynamodb, streams, endpoint or dynamodb.meta.endpoint_url)

@@ -25,41 +25,43 @@ from holdfast.operations.tables import (
 Members: TypeAlias = dict[str, Any]
 
 
-def table(definition: TableDefinition) -> Members:
+def encode_table(definition: TableDefinition) -> Members:
     """Build the members of CreateTable."""
     members: Members = {
         "TableName": definition.name,
-        "AttributeDefinitions": _attributes(definition.attributes),
-        "KeySchema": _keys(definition.keys),
+        "AttributeDefinitions": _encode_attributes(definition.attributes),
+        "KeySchema": _encode_key_schema(definition.keys),
         "BillingMode": definition.billing_mode,
         "DeletionProtectionEnabled": definition.deletion_protection,
     }
     if definition.local_indexes:
-        members["LocalSecondaryIndexes"] = [_index(each) for each in definition.local_indexes]
+        members["LocalSecondaryIndexes"] = [_encode_index(each) for each in definition.local_indexes]
     if definition.global_indexes:
-        members["GlobalSecondaryIndexes"] = [_global_index(each) for each in definition.global_indexes]
+        members["GlobalSecondaryIndexes"] = [_encode_global_index(each) for each in definition.global_indexes]
     if definition.billing_mode == "PROVISIONED":
-        members["ProvisionedThroughput"] = _throughput(definition.throughput)
+        members["ProvisionedThroughput"] = _encode_throughput(definition.throughput)
     if definition.table_class is not None:
         members["TableClass"] = definition.table_class
     if definition.stream_view is not None:
-        members["StreamSpecification"] = _stream(definition.stream_view)
+        members["StreamSpecification"] = _encode_stream(definition.stream_view)
     return members
 
 
-def changes(operation: UpdateTable) -> Members:
+def encode_changes(operation: UpdateTable) -> Members:
     """Build the members of UpdateTable."""
     members: Members = {"TableName": operation.table}
     if operation.attributes:
-        members["AttributeDefinitions"] = _attributes(operation.attributes)
+        members["AttributeDefinitions"] = _encode_attributes(operation.attributes)
     if operation.billing_mode is not None:
         members["BillingMode"] = operation.billing_mode
     if operation.throughput is not None:
-        members["ProvisionedThroughput"] = _throughput(operation.throughput)
+        members["ProvisionedThroughput"] = _encode_throughput(operation.throughput)
     if operation.index_changes:
-        members["GlobalSecondaryIndexUpdates"] = [_index_change(each) for each in operation.index_changes]
+        members["GlobalSecondaryIndexUpdates"] = [
+            _encode_index_change(each) for each in operation.index_changes
+        ]
     if operation.stream is not None:
-        members["StreamSpecification"] = _stream(operation.stream.view)
+        members["StreamSpecification"] = _encode_stream(operation.stream.view)
     if operation.table_class is not None:
         members["TableClass"] = operation.table_class
     if operation.deletion_protection is not None:
@@ -67,54 +69,61 @@ def changes(operation: UpdateTable) -> Members:
     return members
 
 
-def overrides(wanted: RestoreOverrides) -> Members:
+def encode_overrides(requested: RestoreOverrides) -> Members:
     """Build the members that override the source's settings in a restore. An empty list restores no index."""
     members: Members = {}
-    if wanted.billing_mode is not None:
-        members["BillingModeOverride"] = wanted.billing_mode
-    if wanted.throughput is not None:
-        members["ProvisionedThroughputOverride"] = _throughput(wanted.throughput)
-    if wanted.global_indexes is not None:
-        members["GlobalSecondaryIndexOverride"] = [_global_index(each) for each in wanted.global_indexes]
-    if wanted.local_indexes is not None:
-        members["LocalSecondaryIndexOverride"] = [_index(each) for each in wanted.local_indexes]
+    if requested.billing_mode is not None:
+        members["BillingModeOverride"] = requested.billing_mode
+    if requested.throughput is not None:
+        members["ProvisionedThroughputOverride"] = _encode_throughput(requested.throughput)
+    if requested.global_indexes is not None:
+        members["GlobalSecondaryIndexOverride"] = [
+            _encode_global_index(each) for each in requested.global_indexes
+        ]
+    if requested.local_indexes is not None:
+        members["LocalSecondaryIndexOverride"] = [_encode_index(each) for each in requested.local_indexes]
     return members
 
 
-def _attributes(attributes: Iterable[KeyAttribute]) -> list[Members]:
+def _encode_attributes(attributes: Iterable[KeyAttribute]) -> list[Members]:
     return [{"AttributeName": each.name, "AttributeType": each.type} for each in attributes]
 
 
-def _keys(keys: KeySchema) -> list[Members]:
+def _encode_key_schema(keys: KeySchema) -> list[Members]:
     pairs = zip(keys.names, ("HASH", "RANGE"), strict=False)
     return [{"AttributeName": name, "KeyType": kind} for name, kind in pairs]
 
 
-def _index(index: IndexDefinition) -> Members:
+def _encode_index(index: IndexDefinition) -> Members:
     projection: Members = {"ProjectionType": index.projection.kind}
     if index.projection.attributes:
         projection["NonKeyAttributes"] = list(index.projection.attributes)
-    return {"IndexName": index.name, "KeySchema": _keys(index.keys), "Projection": projection}
+    return {"IndexName": index.name, "KeySchema": _encode_key_schema(index.keys), "Projection": projection}
 
 
-def _global_index(index: IndexDefinition) -> Members:
-    members = _index(index)
+def _encode_global_index(index: IndexDefinition) -> Members:
+    members = _encode_index(index)
     if index.throughput is not None:
-        members["ProvisionedThroughput"] = _throughput(index.throughput)
+        members["ProvisionedThroughput"] = _encode_throughput(index.throughput)
     return members
 
 
-def _index_change(change: IndexChange) -> Members:
+def _encode_index_change(change: IndexChange) -> Members:
     if isinstance(change, CreateIndex):
-        return {"Create": _global_index(change.index)}
+        return {"Create": _encode_global_index(change.index)}
     if isinstance(change, UpdateIndex):
-        return {"Update": {"IndexName": change.name, "ProvisionedThroughput": _throughput(change.throughput)}}
+        return {
+            "Update": {
+                "IndexName": change.name,
+                "ProvisionedThroughput": _encode_throughput(change.throughput),
+            }
+        }
     return {"Delete": {"IndexName": change.name}}
 
 
-def _throughput(throughput: Throughput) -> Members:
+def _encode_throughput(throughput: Throughput) -> Members:
     return {"ReadCapacityUnits": throughput.read, "WriteCapacityUnits": throughput.write}
 
 
-def _stream(view: StreamView | None) -> Members:
+def _encode_stream(view: StreamView | None) -> Members:
     return {"StreamEnabled": False} if view is None else {"StreamEnabled": True, "StreamViewType": view}

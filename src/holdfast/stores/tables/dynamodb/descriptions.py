@@ -1,7 +1,7 @@
 """Tables, backups and recovery, converted from the service's response members to our results.
 
-Fields that the service does not return stay empty: the key types of a backed-up table, the id of the table
-that a restore came from. `definitions.py` converts the other way.
+Fields that the service does not return stay empty: the key types of a backed-up table, the id of the source
+table of a restore. `definitions.py` converts the other way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.operations.tables import (
 Members: TypeAlias = dict[str, Any]
 
 
-def seconds(moment: datetime | None) -> float | None:
+def to_seconds(moment: datetime | None) -> float | None:
     """Convert a time from the SDK to epoch seconds."""
     return None if moment is None else moment.timestamp()
 
@@ -35,76 +35,78 @@ def seconds(moment: datetime | None) -> float | None:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def table_description(told: Members) -> TableDescription:
-    throughput = told.get("ProvisionedThroughput", {})
-    stream = told.get("StreamSpecification", {})
+def parse_table_description(members: Members) -> TableDescription:
+    throughput = members.get("ProvisionedThroughput", {})
+    stream = members.get("StreamSpecification", {})
     return TableDescription(
-        definition=_definition(told),
-        id=told.get("TableId", ""),
-        status=told["TableStatus"],
-        created_at=seconds(told.get("CreationDateTime")) or 0.0,
-        item_count=told.get("ItemCount", 0),
-        size_bytes=told.get("TableSizeBytes", 0),
-        global_indexes=_states(told.get("GlobalSecondaryIndexes")),
-        local_indexes=_states(told.get("LocalSecondaryIndexes")),
-        stream_label=told.get("LatestStreamLabel"),
+        definition=_parse_definition(members),
+        id=members.get("TableId", ""),
+        status=members["TableStatus"],
+        created_at=to_seconds(members.get("CreationDateTime")) or 0.0,
+        item_count=members.get("ItemCount", 0),
+        size_bytes=members.get("TableSizeBytes", 0),
+        global_indexes=_parse_index_states(members.get("GlobalSecondaryIndexes")),
+        local_indexes=_parse_index_states(members.get("LocalSecondaryIndexes")),
+        stream_label=members.get("LatestStreamLabel"),
         stream_view=stream.get("StreamViewType") if stream.get("StreamEnabled") else None,
-        billing_changed_at=seconds(
-            told.get("BillingModeSummary", {}).get("LastUpdateToPayPerRequestDateTime")
+        billing_changed_at=to_seconds(
+            members.get("BillingModeSummary", {}).get("LastUpdateToPayPerRequestDateTime")
         ),
-        table_class_changed_at=seconds(told.get("TableClassSummary", {}).get("LastUpdateDateTime")),
-        throughput_raised_at=seconds(throughput.get("LastIncreaseDateTime")),
-        throughput_lowered_at=seconds(throughput.get("LastDecreaseDateTime")),
-        restore=_origin(told.get("RestoreSummary")),
+        table_class_changed_at=to_seconds(members.get("TableClassSummary", {}).get("LastUpdateDateTime")),
+        throughput_raised_at=to_seconds(throughput.get("LastIncreaseDateTime")),
+        throughput_lowered_at=to_seconds(throughput.get("LastDecreaseDateTime")),
+        restore=_parse_origin(members.get("RestoreSummary")),
         throughput_decreases_today=throughput.get("NumberOfDecreasesToday", 0),
     )
 
 
-def _definition(told: Members) -> TableDefinition:
-    mode = told.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED")
-    stream = told.get("StreamSpecification", {})
+def _parse_definition(members: Members) -> TableDefinition:
+    mode = members.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED")
+    stream = members.get("StreamSpecification", {})
     return TableDefinition(
-        name=told["TableName"],
+        name=members["TableName"],
         attributes=tuple(
             KeyAttribute(each["AttributeName"], each["AttributeType"])
-            for each in told.get("AttributeDefinitions", ())
+            for each in members.get("AttributeDefinitions", ())
         ),
-        keys=keys(told["KeySchema"]),
-        local_indexes=_indexes(told.get("LocalSecondaryIndexes"), mode),
-        global_indexes=_indexes(told.get("GlobalSecondaryIndexes"), mode),
+        keys=parse_key_schema(members["KeySchema"]),
+        local_indexes=_parse_indexes(members.get("LocalSecondaryIndexes"), mode),
+        global_indexes=_parse_indexes(members.get("GlobalSecondaryIndexes"), mode),
         billing_mode=mode,
-        throughput=_throughput(told.get("ProvisionedThroughput")) or Throughput(),
-        table_class=told.get("TableClassSummary", {}).get("TableClass"),
-        deletion_protection=told.get("DeletionProtectionEnabled", False),
+        throughput=_parse_throughput(members.get("ProvisionedThroughput")) or Throughput(),
+        table_class=members.get("TableClassSummary", {}).get("TableClass"),
+        deletion_protection=members.get("DeletionProtectionEnabled", False),
         stream_view=stream.get("StreamViewType") if stream.get("StreamEnabled") else None,
     )
 
 
-def keys(told: list[Members]) -> KeySchema:
-    by_kind = {each["KeyType"]: each["AttributeName"] for each in told}
+def parse_key_schema(members: list[Members]) -> KeySchema:
+    by_kind = {each["KeyType"]: each["AttributeName"] for each in members}
     return KeySchema(by_kind["HASH"], by_kind.get("RANGE"))
 
 
-def _indexes(told: list[Members] | None, mode: str) -> tuple[IndexDefinition, ...]:
+def _parse_indexes(members: list[Members] | None, mode: str) -> tuple[IndexDefinition, ...]:
     return tuple(
         IndexDefinition(
             each["IndexName"],
-            keys(each["KeySchema"]),
+            parse_key_schema(each["KeySchema"]),
             IndexProjection(
                 each["Projection"]["ProjectionType"], tuple(each["Projection"].get("NonKeyAttributes", ()))
             ),
             # With on-demand billing an index has no throughput; the service returns zeros.
-            _throughput(each.get("ProvisionedThroughput")) if mode == "PROVISIONED" else None,
+            _parse_throughput(each.get("ProvisionedThroughput")) if mode == "PROVISIONED" else None,
         )
-        for each in told or ()
+        for each in members or ()
     )
 
 
-def _throughput(told: Members | None) -> Throughput | None:
-    return None if told is None else Throughput(told["ReadCapacityUnits"], told["WriteCapacityUnits"])
+def _parse_throughput(members: Members | None) -> Throughput | None:
+    return (
+        None if members is None else Throughput(members["ReadCapacityUnits"], members["WriteCapacityUnits"])
+    )
 
 
-def _states(told: list[Members] | None) -> dict[str, IndexState]:
+def _parse_index_states(members: list[Members] | None) -> dict[str, IndexState]:
     return {
         each["IndexName"]: IndexState(
             each.get("IndexStatus", "ACTIVE"),
@@ -112,42 +114,43 @@ def _states(told: list[Members] | None) -> dict[str, IndexState]:
             each.get("ItemCount", 0),
             each.get("IndexSizeBytes", 0),
         )
-        for each in told or ()
+        for each in members or ()
     }
 
 
-def _origin(told: Members | None) -> RestoreOrigin | None:
-    if told is None:
+def _parse_origin(members: Members | None) -> RestoreOrigin | None:
+    if members is None:
         return None
-    backup = told.get("SourceBackupArn")
+    backup = members.get("SourceBackupArn")
     return RestoreOrigin(
-        source_table=told.get("SourceTableArn", "").partition(":table/")[2],
+        source_table=members.get("SourceTableArn", "").partition(":table/")[2],
         source_table_id="",
-        restored_to=told["RestoreDateTime"].timestamp(),
+        restored_to=members["RestoreDateTime"].timestamp(),
         backup_id=None if backup is None else backup.rpartition("/")[2],
-        in_progress=told["RestoreInProgress"],
+        in_progress=members["RestoreInProgress"],
     )
 
 
 # --- backups and recovery -----------------------------------------------------------------------------------
 
 
-def backup_summary(told: Members, table: str, table_id: str) -> BackupSummary:
+def parse_backup_summary(members: Members, table: str, table_id: str) -> BackupSummary:
+    """Convert the members of a backup. They may lack its table, so the caller passes it."""
     return BackupSummary(
-        id=told["BackupArn"].rpartition("/")[2],
-        name=told["BackupName"],
+        id=members["BackupArn"].rpartition("/")[2],
+        name=members["BackupName"],
         table=table,
         table_id=table_id,
-        status=told["BackupStatus"],
-        type=told["BackupType"],
-        created_at=told["BackupCreationDateTime"].timestamp(),
-        size_bytes=told.get("BackupSizeBytes", 0),
-        expires_at=seconds(told.get("BackupExpiryDateTime")),
+        status=members["BackupStatus"],
+        type=members["BackupType"],
+        created_at=members["BackupCreationDateTime"].timestamp(),
+        size_bytes=members.get("BackupSizeBytes", 0),
+        expires_at=to_seconds(members.get("BackupExpiryDateTime")),
     )
 
 
-def backup_description(told: Members) -> BackupDescription:
-    source, features = told["SourceTableDetails"], told.get("SourceTableFeatureDetails", {})
+def parse_backup_description(members: Members) -> BackupDescription:
+    source, features = members["SourceTableDetails"], members.get("SourceTableFeatureDetails", {})
     lifetime = features.get("TimeToLiveDescription", {})
     as_table = {
         **source,
@@ -159,19 +162,19 @@ def backup_description(told: Members) -> BackupDescription:
         "GlobalSecondaryIndexes": features.get("GlobalSecondaryIndexes"),
     }
     return BackupDescription(
-        backup_summary(told["BackupDetails"], source["TableName"], source.get("TableId", "")),
-        table_description(as_table),
+        parse_backup_summary(members["BackupDetails"], source["TableName"], source.get("TableId", "")),
+        parse_table_description(as_table),
         lifetime.get("AttributeName"),
     )
 
 
-def continuous_backups(told: Members) -> ContinuousBackups:
-    recovery = told["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+def parse_continuous_backups(members: Members) -> ContinuousBackups:
+    recovery = members["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
     if recovery.get("PointInTimeRecoveryStatus") != "ENABLED":
         return ContinuousBackups(enabled=False)
     return ContinuousBackups(
         enabled=True,
         recovery_days=recovery.get("RecoveryPeriodInDays"),
-        earliest=seconds(recovery.get("EarliestRestorableDateTime")),
-        latest=seconds(recovery.get("LatestRestorableDateTime")),
+        earliest=to_seconds(recovery.get("EarliestRestorableDateTime")),
+        latest=to_seconds(recovery.get("LatestRestorableDateTime")),
     )

@@ -1,7 +1,7 @@
-"""The engine: passes each operation to the function that runs it against the service.
+"""The DynamoDB engine: passes each operation to its handler.
 
-In place of the embedded engine's `storage`, this one has `service.py`. The functions of act/ build requests
-from operations, send them, and build results from the responses. Results and errors are those of the embedded
+In place of the embedded engine's `storage`, this one has `service.py`. The handlers build requests from
+operations, send them, and build results from the responses. Results and errors are those of the embedded
 engine.
 """
 
@@ -17,32 +17,32 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import HoldfastError, InternalError, InvalidRequest, SettingsError, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
-from holdfast.stores.retrying import Backoff, Waiting
+from holdfast.stores.retries import Backoff, RetryTiming
 from holdfast.stores.tables.checks import requests
-from holdfast.stores.tables.dynamodb.act import (
+from holdfast.stores.tables.dynamodb.clients import open_clients
+from holdfast.stores.tables.dynamodb.handlers import (
     batches,
     items,
-    lifetimes,
     pages,
     recovery,
     streams,
     tables,
+    time_to_live,
     transactions,
 )
-from holdfast.stores.tables.dynamodb.clients import made_clients
 from holdfast.stores.tables.dynamodb.service import Service
 
 R = TypeVar("R")
-Act = Callable[[Any, Service], Awaitable[Any]]
+Handler = Callable[[Any, Service], Awaitable[Any]]
 
 THREADS: Final = 32
-UNREADABLE_TEXT: Final = (
+INVALID_TEXT: Final = (
     "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
 )
-# The service's sequence numbers have more than 64 bits, which the check would refuse.
-NUMBERED: Final = frozenset({ops.GetShardIterator, ops.GetRecords})
+# The service's sequence numbers have more than 64 bits, which the checks would refuse.
+UNCHECKED_OPERATIONS: Final = frozenset({ops.GetShardIterator, ops.GetRecords})
 
-ACTS: Final[dict[type[Operation[Any]], Act]] = {
+HANDLERS: Final[dict[type[Operation[Any]], Handler]] = {
     ops.GetItem: items.get_item,
     ops.PutItem: items.put_item,
     ops.UpdateItem: items.update_item,
@@ -59,8 +59,8 @@ ACTS: Final[dict[type[Operation[Any]], Act]] = {
     ops.DeleteTable: tables.delete_table,
     ops.ListTables: tables.list_tables,
     ops.DescribeLimits: tables.describe_limits,
-    ops.UpdateTimeToLive: lifetimes.update_time_to_live,
-    ops.DescribeTimeToLive: lifetimes.describe_time_to_live,
+    ops.UpdateTimeToLive: time_to_live.update_time_to_live,
+    ops.DescribeTimeToLive: time_to_live.describe_time_to_live,
     ops.ListStreams: streams.list_streams,
     ops.DescribeStream: streams.describe_stream,
     ops.GetShardIterator: streams.get_shard_iterator,
@@ -84,17 +84,18 @@ def open_dynamodb(
     timeouts: Timeouts | None = None,
     threads: int = THREADS,
     clock: Clock = SYSTEM_CLOCK,
-    waiting: Waiting | None = None,
+    timing: RetryTiming | None = None,
 ) -> DynamoDBTables:
     """Open tables at AWS in a region, or at an endpoint (`http://127.0.0.1:8000`).
 
     Credentials, and the region if none is given, come from the SDK's standard chain. At most `threads`
-    requests run at a time; further ones wait. Unusable settings raise `SettingsError`. Nothing is sent yet.
+    requests run at a time; further ones wait. Unusable settings raise `SettingsError`. No request is sent
+    yet.
     """
     if threads < 1:
-        raise SettingsError(f"threads={threads}: at least one is needed to ask with")
-    clients = made_clients(region, endpoint, timeouts or Timeouts(), threads)
-    service = Service(clients, threads, backoff or Backoff(), waiting or Waiting(), clock)
+        raise SettingsError(f"Invalid threads={threads}: expected at least one")
+    clients = open_clients(region, endpoint, timeouts or Timeouts(), threads)
+    service = Service(clients, threads, backoff or Backoff(), timing or RetryTiming(), clock)
     return DynamoDBTables(service)
 
 
@@ -105,28 +106,29 @@ class DynamoDBTables:
         self._service = service
 
     async def run(self, operation: Operation[R]) -> R:
-        """Run one operation. Every error it raises is a `HoldfastError`. A cancelled operation may still
-        complete.
+        """Run one operation. Every error it raises is a `HoldfastError`.
+
+        A cancelled operation may still complete.
         """
-        act = ACTS.get(type(operation))
-        if act is None:
+        handler = HANDLERS.get(type(operation))
+        if handler is None:
             raise UnknownOperation(f"{type(operation).__name__} is not an operation of a tables store")
-        if type(operation) not in NUMBERED:
+        if type(operation) not in UNCHECKED_OPERATIONS:
             requests.check(operation)
         try:
-            return cast(R, await act(operation, self._service))
+            return cast(R, await handler(operation, self._service))
         except HoldfastError:
             raise
         except RecursionError as error:
             raise InvalidRequest("Nesting Levels have exceeded supported limits") from error
         except UnicodeEncodeError as error:
-            raise InvalidRequest(UNREADABLE_TEXT) from error
+            raise InvalidRequest(INVALID_TEXT) from error
         except Exception as error:
             # Most likely a response without a member that the service always returns.
-            raise InternalError(f"{type(operation).__name__} could not be done: {error!r}") from error
+            raise InternalError(f"{type(operation).__name__} failed: {error!r}") from error
 
     def close(self) -> None:
-        """Wait for the responses to sent requests, then refuse everything."""
+        """Wait for the responses to sent requests, then refuse every operation."""
         self._service.close()
 
     async def __aenter__(self) -> DynamoDBTables:

@@ -1,4 +1,4 @@
-"""Expressions of a request: nodes rendered into request members, with the names and values they use."""
+"""Expressions of a request: rendered from nodes into request members, with the names and values they use."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from typing import Any
 
 from holdfast.operations.expressions.key_conditions import KeyCondition
 from holdfast.operations.expressions.nodes import Condition, Projection, Update
-from holdfast.operations.expressions.render import Renderer
-from holdfast.stores.tables.dynamodb.values import tagged_item
+from holdfast.operations.expressions.renderer import Renderer
+from holdfast.stores.tables.dynamodb.values import encode_item
 
 
-def expressed(
+def encode_expressions(
     *,
     key_condition: KeyCondition | None = None,
     condition: Condition | None = None,
-    keeps: Condition | None = None,
+    page_filter: Condition | None = None,
     update: Update | None = None,
     projection: Projection | None = None,
 ) -> dict[str, Any]:
-    """Build the members for the expressions that are given. `keeps` is the filter of a page."""
+    """Build the members for the given expressions. `page_filter` is the filter of a query or scan."""
     renderer = Renderer()
     members: dict[str, Any] = {}
     if key_condition is not None:
-        members["KeyConditionExpression"] = renderer.key_condition(key_condition)
+        members["KeyConditionExpression"] = renderer.render_key_condition(key_condition)
     if condition is not None:
-        members["ConditionExpression"] = renderer.condition(condition)
-    if keeps is not None:
-        members["FilterExpression"] = renderer.condition(keeps)
+        members["ConditionExpression"] = renderer.render_condition(condition)
+    if page_filter is not None:
+        members["FilterExpression"] = renderer.render_condition(page_filter)
     if update is not None and update.actions:
-        members["UpdateExpression"] = renderer.update(update)
+        members["UpdateExpression"] = renderer.render_update(update)
     if projection is not None:
-        members["ProjectionExpression"] = renderer.projection(projection)
+        members["ProjectionExpression"] = renderer.render_projection(projection)
     if renderer.names:
         members["ExpressionAttributeNames"] = renderer.names
     if renderer.values:
-        members["ExpressionAttributeValues"] = tagged_item(renderer.values)
+        members["ExpressionAttributeValues"] = encode_item(renderer.values)
     return members

@@ -1,4 +1,4 @@
-"""Which requests may be sent again when it is not known whether the first one was done.
+"""Repeat policies: which requests may be sent again when it is unknown whether the first one was done.
 
     read    changes nothing
     token   carries a client token: the service executes it once, however often it is sent
@@ -23,12 +23,13 @@ from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.nodes import Condition, Path, Update
 from holdfast.operations.tables import DeleteItem, PutItem, UpdateItem
 
-Repeat: TypeAlias = Literal["read", "token", "same", "once"]
+RepeatPolicy: TypeAlias = Literal["read", "token", "same", "once"]
 
 
-def repeat_of(operation: PutItem | UpdateItem | DeleteItem) -> Repeat:
-    """Return how the operation may be repeated. A write that returns old values is not idempotent: the repeat
-    would return its own effect.
+def choose_repeat_policy(operation: PutItem | UpdateItem | DeleteItem) -> RepeatPolicy:
+    """Return the repeat policy of a write.
+
+    A write that returns old values is not idempotent: the repeat would return its own effect.
     """
     if operation.returns in ("ALL_OLD", "UPDATED_OLD"):
         return "once"
@@ -39,16 +40,19 @@ def repeat_of(operation: PutItem | UpdateItem | DeleteItem) -> Repeat:
 
 
 def _is_repeatable(update: Update) -> bool:
-    """Return whether the update adds no numbers, appends to no list and names no list position, which may
-    hold another element next time.
+    """Return whether a second update would change nothing.
+
+    It must add no numbers, append to no list and name no list position, which may hold another element next
+    time.
     """
     if any(isinstance(step, int) for action in update.actions for step in action.path.steps):
         return False
-    sets = all(_is_fixed(action) for action in update.sets)
+    sets = all(_is_constant(action) for action in update.sets)
     return sets and all(isinstance(action.value, frozenset) for action in update.adds)
 
 
-def _is_fixed(action: nodes.SetAction) -> bool:
+def _is_constant(action: nodes.SetAction) -> bool:
+    """Return whether the action sets a value that does not depend on the item."""
     operand = action.operand
     if isinstance(operand, nodes.IfNotExists) and operand.path == action.path:
         operand = operand.operand
@@ -57,15 +61,15 @@ def _is_fixed(action: nodes.SetAction) -> bool:
 
 def _is_locked(update: Update, condition: Condition | None) -> bool:
     """Return whether the condition requires one value of an attribute that the update then changes."""
-    demanded = set(_pinned(condition))
-    return any(path in demanded for path in _counted(update))
+    pinned = set(_find_pinned_paths(condition))
+    return any(path in pinned for path in _find_counted_paths(update))
 
 
-def _pinned(condition: Condition | None) -> Iterator[Path]:
+def _find_pinned_paths(condition: Condition | None) -> Iterator[Path]:
     """Yield the paths that must have one exact value for the condition to hold."""
     if isinstance(condition, nodes.And):
         for part in condition.conditions:
-            yield from _pinned(part)
+            yield from _find_pinned_paths(part)
     elif (
         isinstance(condition, nodes.Compare)
         and condition.operator == "="
@@ -75,17 +79,17 @@ def _pinned(condition: Condition | None) -> Iterator[Path]:
         yield condition.left
 
 
-def _counted(update: Update) -> Iterator[Path]:
+def _find_counted_paths(update: Update) -> Iterator[Path]:
     """Yield the paths whose number the update changes, whatever the old value was."""
     for action in update.adds:
         if not isinstance(action.value, frozenset) and action.value:
             yield action.path
-    for step in update.sets:
-        operand = step.operand
+    for set_action in update.sets:
+        operand = set_action.operand
         if (
             isinstance(operand, nodes.Plus | nodes.Minus)
-            and operand.left == step.path
+            and operand.left == set_action.path
             and isinstance(operand.right, nodes.Literal)
             and operand.right.value
         ):
-            yield step.path
+            yield set_action.path

@@ -1,4 +1,4 @@
-"""Plain values ⇄ attribute values in the SDK's form: `1` inside is `{"N": "1"}` there.
+"""Attribute values in the SDK's form: `1` in our items is `{"N": "1"}` there.
 
 The wire has its own conversion with a different task: it parses untrusted JSON and raises the service's
 errors. Here binaries are bytes (the SDK does the base64) and the input comes from a service.
@@ -12,25 +12,23 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
-from holdfast.operations.values import Item, Value, ordered, type_of
+from holdfast.operations.values import Item, Value, get_type_tag, sort_elements
 
-Tagged: TypeAlias = dict[str, Any]
-
-
-def tagged_item(item: Mapping[str, Value]) -> Tagged:
-    return {_text(name): tagged_value(value) for name, value in item.items()}
+SdkValue: TypeAlias = dict[str, Any]
 
 
-def tagged_value(value: Value) -> Tagged:
-    """Convert a value to the SDK's form. Refuse a value that DynamoDB could not store, before anything is
-    sent.
-    """
-    tag = type_of(value)
-    return {tag: _TAGGED[tag](value)}
+def encode_item(item: Mapping[str, Value]) -> SdkValue:
+    return {_encode_text(name): encode_value(value) for name, value in item.items()}
 
 
-def _text(text: str) -> str:
-    """Return the text. Refuse text that the SDK would send and no service could read."""
+def encode_value(value: Value) -> SdkValue:
+    """Convert a value to the SDK's form. Raise `InvalidRequest` for a value that DynamoDB cannot store."""
+    tag = get_type_tag(value)
+    return {tag: _ENCODERS[tag](value)}
+
+
+def _encode_text(text: str) -> str:
+    """Return the text. Raise for text that the SDK would send and no service could read."""
     if type(text) is not str:
         raise InvalidRequest(
             "One or more parameter values were invalid: the names of attributes must be text"
@@ -40,34 +38,34 @@ def _text(text: str) -> str:
     return text
 
 
-def _number(number: int | Decimal) -> str:
-    return numbers.text(numbers.canonical(number))
+def _encode_number(number: int | Decimal) -> str:
+    return numbers.to_text(numbers.canonicalize(number))
 
 
-_TAGGED: Final[dict[str, Callable[[Any], Any]]] = {
-    "S": _text,
-    "N": _number,
+_ENCODERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "S": _encode_text,
+    "N": _encode_number,
     "B": lambda value: value,
     "BOOL": lambda value: value,
     "NULL": lambda _: True,
-    "SS": ordered,
-    "NS": lambda value: [_number(each) for each in ordered(value)],
-    "BS": ordered,
-    "L": lambda value: [tagged_value(each) for each in value],
-    "M": tagged_item,
+    "SS": sort_elements,
+    "NS": lambda value: [_encode_number(each) for each in sort_elements(value)],
+    "BS": sort_elements,
+    "L": lambda value: [encode_value(each) for each in value],
+    "M": encode_item,
 }
 
 
-def plain_item(tagged: Mapping[str, Tagged]) -> Item:
-    return {name: plain_value(value) for name, value in tagged.items()}
+def decode_item(encoded: Mapping[str, SdkValue]) -> Item:
+    return {name: decode_value(value) for name, value in encoded.items()}
 
 
-def plain_value(tagged: Tagged) -> Value:
-    [(tag, content)] = tagged.items()
-    return _PLAIN[tag](content)  # type: ignore[no-any-return]
+def decode_value(encoded: SdkValue) -> Value:
+    [(tag, content)] = encoded.items()
+    return _DECODERS[tag](content)  # type: ignore[no-any-return]
 
 
-_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
+_DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
     "S": lambda content: content,
     "N": numbers.parse,
     "B": bytes,
@@ -76,6 +74,6 @@ _PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
     "SS": frozenset,
     "NS": lambda content: frozenset(map(numbers.parse, content)),
     "BS": lambda content: frozenset(map(bytes, content)),
-    "L": lambda content: [plain_value(each) for each in content],
-    "M": plain_item,
+    "L": lambda content: [decode_value(each) for each in content],
+    "M": decode_item,
 }

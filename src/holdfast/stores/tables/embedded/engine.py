@@ -1,8 +1,8 @@
-"""The engine: passes each operation to the function that runs it.
+"""The embedded engine: passes each operation to its handler.
 
-Reads run in the calling thread, on that thread's own connection. Writes go to the committer, which groups
-those of all callers into shared transactions; a write is acknowledged when its transaction is on disk. The
-core is synchronous: `run` (for asyncio) and `run_blocking` (for threads and scripts) only differ in how they
+Reads run in the calling thread, on that thread's own connection. Writes go to the committer, which groups the
+writes of all callers into shared transactions; a write is acknowledged when its transaction is on disk. The
+core is synchronous: `run` (for asyncio) and `run_blocking` (for threads and scripts) differ only in how they
 wait.
 """
 
@@ -20,33 +20,33 @@ from holdfast.core.errors import InvalidRequest, RowsDropped, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
 from holdfast.operations.values import Item
-from holdfast.stores.sqlite import Batch, Connection, Database, Receipt, Tuning
+from holdfast.stores.sqlite import Batch, CommitFuture, Connection, Database, Tuning
 from holdfast.stores.tables.checks import requests
-from holdfast.stores.tables.embedded.act import (
+from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.handlers import (
     batches,
     items,
-    lifetimes,
     pages,
     recovery,
     streams,
     tables,
+    time_to_live,
     transactions,
 )
-from holdfast.stores.tables.embedded.act.update_table import update_table
-from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.handlers.update_table import update_table
 from holdfast.stores.tables.embedded.index_lag import IndexLag
-from holdfast.stores.tables.embedded.jobs.forgetting import Forgotten, forget
+from holdfast.stores.tables.embedded.jobs.erasure import ErasureReport, erase_traces
 from holdfast.stores.tables.embedded.jobs.worker import Worker
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
-from holdfast.stores.tables.embedded.storage.reading import Reading
+from holdfast.stores.tables.embedded.storage.reader import Reader
 from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 from holdfast.stores.tables.embedded.storage.writer import Writer
 
 R = TypeVar("R")
-Read = Callable[[Any, Reading], Any]
-Write = Callable[[Any, Writer], Any]
+ReadHandler = Callable[[Any, Reader], Any]
+WriteHandler = Callable[[Any, Writer], Any]
 
-READS: Final[dict[type[Operation[Any]], Read]] = {
+READ_HANDLERS: Final[dict[type[Operation[Any]], ReadHandler]] = {
     ops.GetItem: items.get_item,
     ops.Query: pages.query,
     ops.Scan: pages.scan,
@@ -55,7 +55,7 @@ READS: Final[dict[type[Operation[Any]], Read]] = {
     ops.DescribeTable: tables.describe_table,
     ops.ListTables: tables.list_tables,
     ops.DescribeLimits: tables.describe_limits,
-    ops.DescribeTimeToLive: lifetimes.describe_time_to_live,
+    ops.DescribeTimeToLive: time_to_live.describe_time_to_live,
     ops.ListStreams: streams.list_streams,
     ops.DescribeStream: streams.describe_stream,
     ops.GetShardIterator: streams.get_shard_iterator,
@@ -65,7 +65,7 @@ READS: Final[dict[type[Operation[Any]], Read]] = {
     ops.ListBackups: recovery.list_backups,
 }
 
-WRITES: Final[dict[type[Operation[Any]], Write]] = {
+WRITE_HANDLERS: Final[dict[type[Operation[Any]], WriteHandler]] = {
     ops.PutItem: items.put_item,
     ops.UpdateItem: items.update_item,
     ops.DeleteItem: items.delete_item,
@@ -74,7 +74,7 @@ WRITES: Final[dict[type[Operation[Any]], Write]] = {
     ops.CreateTable: tables.create_table,
     ops.UpdateTable: update_table,
     ops.DeleteTable: tables.delete_table,
-    ops.UpdateTimeToLive: lifetimes.update_time_to_live,
+    ops.UpdateTimeToLive: time_to_live.update_time_to_live,
     ops.UpdateContinuousBackups: recovery.update_continuous_backups,
     ops.RestoreTableToPointInTime: recovery.restore_table_to_point_in_time,
     ops.CreateBackup: recovery.create_backup,
@@ -82,15 +82,15 @@ WRITES: Final[dict[type[Operation[Any]], Write]] = {
     ops.RestoreTableFromBackup: recovery.restore_table_from_backup,
 }
 
-# These are checked completely before their first write, so they need no savepoint.
-REFUSE_BEFORE_WRITING: Final = frozenset({ops.PutItem, ops.UpdateItem, ops.DeleteItem})
+# Their handlers make every check before the first write, so these operations need no savepoint.
+CHECKED_BEFORE_WRITING: Final = frozenset({ops.PutItem, ops.UpdateItem, ops.DeleteItem})
 # Reads that may take milliseconds to read and decode: async code runs them outside the event loop.
 LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.TransactGetItems, ops.GetRecords})
 SHORT_PAGE_ITEMS: Final = 25
 READ_THREADS: Final = 4
 STALE_RETRIES: Final = 3
 # Python's errors for values that the wire would have refused.
-UNSTORABLE: Final = (UnicodeEncodeError, RecursionError)
+UNSTORABLE_ERRORS: Final = (UnicodeEncodeError, RecursionError)
 
 
 def open_tables(
@@ -100,8 +100,9 @@ def open_tables(
     faults: Faults | None = None,
     tuning: Tuning | None = None,
 ) -> EmbeddedTables:
-    """Open a database file, creating it if it does not exist. Without a path, open tables in memory that last
-    until `close`.
+    """Open a database file, creating it if it does not exist.
+
+    Without a path, open tables in memory that last until `close`.
     """
     database = Database.open(":memory:" if path is None else path, SCHEMA, tuning or Tuning())
     return EmbeddedTables(database, clock, faults)
@@ -115,11 +116,11 @@ class EmbeddedTables:
         self._clock = clock
         self._faults = faults
         self._cache = CatalogCache()
-        self._reading: Callable[[Connection, CatalogCache, Clock], Reading] = Reading
-        self._writing: Callable[[Connection, Batch, CatalogCache, float], Writer] = Writer
+        self._make_reader: Callable[[Connection, CatalogCache, Clock], Reader] = Reader
+        self._make_writer: Callable[[Connection, Batch, CatalogCache, float], Writer] = Writer
         if faults is not None and faults.index_lag_s:
             lag = IndexLag(faults.index_lag_s, clock)
-            self._reading, self._writing = lag.reading, lag.writing
+            self._make_reader, self._make_writer = lag.make_reader, lag.make_writer
         self._threads = ThreadPoolExecutor(READ_THREADS, "holdfast-tables-read")
         self._worker = Worker(database, self._cache, clock)
         self._worker.start()
@@ -127,40 +128,38 @@ class EmbeddedTables:
     async def run(self, operation: Operation[R]) -> R:
         """Run one operation from an event loop."""
         kind = type(operation)
-        if kind in WRITES:
+        if kind in WRITE_HANDLERS:
             return await self._submit(operation)
-        if kind in LONG_READS and _is_long(operation):
+        if kind in LONG_READS and _is_long_read(operation):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._read, operation)
         return self._read(operation)
 
     def run_blocking(self, operation: Operation[R]) -> R:
         """Run one operation from a thread or a script and wait for it."""
-        if type(operation) in WRITES:
+        if type(operation) in WRITE_HANDLERS:
             return self._submit(operation).result()
         return self._read(operation)
 
     def sweep(self) -> None:
-        """Run all background work that is due now, instead of waiting up to a second for it."""
+        """Run all background work that is due, instead of waiting up to a second for the worker."""
         self._worker.sweep()
 
-    def forget(self, table: str, keys: Iterable[Item], texts: Iterable[str] = ()) -> Forgotten:
-        """Remove the traces of deleted items from the table's change log and backups, and wait until that is
+    def erase_traces(self, table: str, keys: Iterable[Item], texts: Iterable[str] = ()) -> ErasureReport:
+        """Remove the traces of deleted items from the table's change log and backups. Return when that is
         done.
 
         `texts` find traces of items that were deleted earlier. Call `compact` afterwards to remove them from
         the file too.
         """
-        return forget(self._unit_of_work, table, keys, texts)
+        return erase_traces(self._run_unit, table, keys, texts)
 
     def compact(self, *, rewrite: bool = True) -> bool:
-        """Rewrite the file without any deleted data. Return False if other readers or writers prevented
-        it.
-        """
+        """Rewrite the file without deleted data. Return False if other readers or writers prevented it."""
         return self.database.compact(rewrite=rewrite)
 
     def close(self) -> None:
-        """Finish the accepted work, then refuse everything."""
+        """Finish the accepted work, then refuse every operation."""
         self._worker.close()
         self._threads.shutdown()
         self.database.close()
@@ -173,7 +172,7 @@ class EmbeddedTables:
     ) -> None:
         self.close()
 
-    def _unit_of_work(self, work: Callable[[Writer], object]) -> object:
+    def _run_unit(self, work: Callable[[Writer], object]) -> object:
         def unit(connection: Connection) -> object:
             writer = Writer(connection, self.database.batch(), self._cache, self._clock.now())
             result = work(writer)
@@ -183,51 +182,55 @@ class EmbeddedTables:
         return self.database.write(unit)
 
     def _read(self, operation: Operation[R]) -> R:
-        act = READS.get(type(operation))
-        if act is None:
+        handler = READ_HANDLERS.get(type(operation))
+        if handler is None:
             raise UnknownOperation(f"{type(operation).__name__} is not an operation of a tables store")
         requests.check(operation)
         if self._faults is not None:
             self._faults.raise_for(operation)
         # GetItem is a single statement, which is already a snapshot.
-        moment = self.database.reading if act is items.get_item else self.database.snapshot
+        open_connection = (
+            self.database.read_connection if handler is items.get_item else self.database.snapshot
+        )
         for _ in range(STALE_RETRIES):
             try:
-                with moment() as connection:
-                    return cast(R, act(operation, self._reading(connection, self._cache, self._clock)))
+                with open_connection() as connection:
+                    return cast(
+                        R, handler(operation, self._make_reader(connection, self._cache, self._clock))
+                    )
             except RowsDropped:
                 # This process or another has just deleted the table or index.
-                self._cache.forget()
-            except UNSTORABLE as error:
-                raise _refusal_of(error) from error
+                self._cache.invalidate()
+            except UNSTORABLE_ERRORS as error:
+                raise _to_invalid_request(error) from error
         with self.database.snapshot() as connection:
-            return cast(R, act(operation, self._reading(connection, self._cache, self._clock)))
+            return cast(R, handler(operation, self._make_reader(connection, self._cache, self._clock)))
 
-    def _submit(self, operation: Operation[R]) -> Receipt[R]:
+    def _submit(self, operation: Operation[R]) -> CommitFuture[R]:
         requests.check(operation)
         if self._faults is not None:
             self._faults.raise_for(operation)
-        act = WRITES[type(operation)]
+        handler = WRITE_HANDLERS[type(operation)]
         changes_catalog = not isinstance(operation, ops.ItemOperation)
 
         def unit(connection: Connection) -> R:
-            writer = self._writing(connection, self.database.batch(), self._cache, self._clock.now())
+            writer = self._make_writer(connection, self.database.batch(), self._cache, self._clock.now())
             try:
-                result = act(operation, writer)
-            except UNSTORABLE as error:
-                raise _refusal_of(error) from error
+                result = handler(operation, writer)
+            except UNSTORABLE_ERRORS as error:
+                raise _to_invalid_request(error) from error
             finally:
                 if changes_catalog:
-                    writer.forget_catalog()
+                    writer.invalidate_catalog()
             writer.finish()
             if changes_catalog:
                 self.database.after_commit(self._worker.wake)
             return cast(R, result)
 
-        return self.database.submit(unit, savepoint=type(operation) not in REFUSE_BEFORE_WRITING)
+        return self.database.submit(unit, savepoint=type(operation) not in CHECKED_BEFORE_WRITING)
 
 
-def _refusal_of(error: Exception) -> InvalidRequest:
+def _to_invalid_request(error: Exception) -> InvalidRequest:
     if isinstance(error, RecursionError):
         return InvalidRequest("Nesting Levels have exceeded supported limits")
     return InvalidRequest(
@@ -235,10 +238,8 @@ def _refusal_of(error: Exception) -> InvalidRequest:
     )
 
 
-def _is_long(operation: Operation[Any]) -> bool:
-    """Return whether a read is long. A page of a few items is short, unless it searches all keys of a
-    table.
-    """
+def _is_long_read(operation: Operation[Any]) -> bool:
+    """Return whether a read may be long. A query for a few items without a filter is short."""
     if isinstance(operation, ops.Query):
         return operation.limit is None or operation.limit > SHORT_PAGE_ITEMS or operation.filter is not None
     return True

@@ -31,7 +31,7 @@ from holdfast.operations.tables import (
 
 class Faults:
     """Fault settings. `throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same
-    run.
+    faults.
 
     `index_lag_s` is the number of seconds until a write is visible in a global secondary index.
     """
@@ -45,26 +45,29 @@ class Faults:
         seed: int | None = None,
     ) -> None:
         if not (0 <= throttled <= 1 and 0 <= conflicts <= 1):
-            raise ValueError("a share of failures is between 0 and 1")
+            raise ValueError(
+                f"Invalid throttled={throttled} or conflicts={conflicts}: expected shares between 0 and 1"
+            )
         if not 0 <= index_lag_s < math.inf:
-            raise ValueError("an index lags by 0 seconds or more")
+            raise ValueError(f"Invalid index_lag_s={index_lag_s}: expected 0 seconds or more")
         self.index_lag_s = index_lag_s
         self._throttled = throttled
         self._conflicts = conflicts
         self._random = random.Random(seed)
 
     def raise_for(self, operation: Operation[Any]) -> None:
+        """Raise a fault for the share of item operations that is configured."""
         if not isinstance(operation, ItemOperation):
             return
         if self._random.random() < self._throttled:
             raise Throttled()
         if self._random.random() < self._conflicts:
-            conflict = _conflict(operation)
+            conflict = _build_conflict(operation)
             if conflict is not None:
                 raise conflict
 
 
-def _conflict(operation: Operation[Any]) -> HoldfastError | None:
+def _build_conflict(operation: Operation[Any]) -> HoldfastError | None:
     if isinstance(operation, PutItem | UpdateItem | DeleteItem):
         return TransactionConflict()
     if isinstance(operation, TransactWriteItems):

@@ -2,8 +2,8 @@
 
 The rows of an index always change with the item. While a lag is set (`Faults(index_lag_s=0.5)`), the engine
 writes and reads through the two classes here: a write records the item it replaces, and a page of a global
-index shows that earlier item for every item written within the lag. The records are in memory: writes of
-other processes and of the engine's own jobs are visible at once.
+index shows that earlier item for every item written within the lag. The records are in memory: writes by
+other processes and by the engine's own jobs are visible at once.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from holdfast.stores.tables.embedded.plan.change import Change
 from holdfast.stores.tables.embedded.plan.span import Position, Span
 from holdfast.stores.tables.embedded.storage import codec
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
-from holdfast.stores.tables.embedded.storage.reading import Reading
-from holdfast.stores.tables.embedded.storage.walk import Row
+from holdfast.stores.tables.embedded.storage.reader import Reader
+from holdfast.stores.tables.embedded.storage.walk import SpanRow
 from holdfast.stores.tables.embedded.storage.writer import Writer
-from holdfast.stores.tables.embedded.table import Index, Place
+from holdfast.stores.tables.embedded.table import Index, KeyBytes
 
 Image = tuple[bytes, int]
 """An item as it was stored, and its size."""
-Images = dict[tuple[int, Place], Image | None]
-"""By table number and place: what was there before; None where nothing was."""
+Images = dict[tuple[int, KeyBytes], Image | None]
+"""Replaced items by table number and key; None if there was no item."""
 
 
 class IndexLag:
@@ -38,43 +38,46 @@ class IndexLag:
     def __init__(self, lag_s: float, clock: Clock) -> None:
         self._lag_s, self._clock = lag_s, clock
         self._lock = threading.Lock()
-        self._recent: deque[tuple[float, int, Place, Image | None]] = deque()
+        self._recent: deque[tuple[float, int, KeyBytes, Image | None]] = deque()
         self._batch: Batch | None = None
-        self._noted: Images = {}
+        self._replaced: Images = {}
 
-    def reading(self, connection: Connection, cache: CatalogCache, clock: Clock) -> Reading:
-        return LaggedReading(self, connection, cache, clock)
+    def make_reader(self, connection: Connection, cache: CatalogCache, clock: Clock) -> Reader:
+        """Create a reader that shows global secondary indexes as they were a lag ago."""
+        return LaggedReader(self, connection, cache, clock)
 
-    def writing(self, connection: Connection, batch: Batch, cache: CatalogCache, now: float) -> Writer:
+    def make_writer(self, connection: Connection, batch: Batch, cache: CatalogCache, now: float) -> Writer:
+        """Create a writer that records the items it replaces."""
         return LaggedWriter(self, connection, batch, cache, now)
 
-    def note(self, batch: Batch, images: Images) -> None:
-        """Record what one unit replaced. Only the first image in a transaction counts: no reader saw the
-        later ones.
+    def record(self, batch: Batch, images: Images) -> None:
+        """Record the items that one unit replaced.
+
+        Only the first image of an item in a transaction counts: no reader saw the later ones.
         """
         if batch is not self._batch:
-            self._batch, self._noted = batch, {}
+            self._batch, self._replaced = batch, {}
             # Before the commit, because a reader may see the rows before any after-commit callback runs.
-            batch.before_commit(self._remember)
+            batch.before_commit(self._add_to_recent)
         for key, image in images.items():
-            self._noted.setdefault(key, image)
+            self._replaced.setdefault(key, image)
 
-    def images(self, number: int) -> dict[Place, Image | None]:
+    def get_images(self, number: int) -> dict[KeyBytes, Image | None]:
         """Return, for each item of a table written within the lag, the item as it was a lag ago."""
-        found: dict[Place, Image | None] = {}
+        images_by_key: dict[KeyBytes, Image | None] = {}
         with self._lock:
             horizon = self._clock.now() - self._lag_s
-            for moment, table, place, image in self._recent:
+            for moment, table, key_bytes, image in self._recent:
                 if table == number and moment > horizon:
-                    found.setdefault(place, image)
-        return found
+                    images_by_key.setdefault(key_bytes, image)
+        return images_by_key
 
-    def _remember(self) -> None:
+    def _add_to_recent(self) -> None:
         with self._lock:
             now = self._clock.now()
             while self._recent and self._recent[0][0] <= now - self._lag_s:
                 self._recent.popleft()
-            self._recent.extend((now, *key, image) for key, image in self._noted.items())
+            self._recent.extend((now, *key, image) for key, image in self._replaced.items())
 
 
 class LaggedWriter(Writer):
@@ -95,16 +98,16 @@ class LaggedWriter(Writer):
             old = change.old
             # Keep the stored form, because the caller may receive the old item and change it.
             image = None if old is None else (codec.encode(old.item), old.size)
-            self._images.setdefault((change.table.number, change.place), image)
+            self._images.setdefault((change.table.number, change.key_bytes), image)
 
     def finish(self) -> None:
         super().finish()
         if self._images:
-            self._lag.note(self._batch, self._images)
+            self._lag.record(self._batch, self._images)
 
 
-class LaggedReading(Reading):
-    """A reading that shows global secondary indexes as they were a lag ago, and everything else as it is."""
+class LaggedReader(Reader):
+    """A reader that shows global secondary indexes as they were a lag ago, and everything else as it is."""
 
     __slots__ = ("_lag",)
 
@@ -112,48 +115,50 @@ class LaggedReading(Reading):
         super().__init__(connection, cache, clock)
         self._lag = lag
 
-    def rows(self, span: Span, limit: int | None) -> Iterator[Row]:
+    def select_rows(self, span: Span, limit: int | None) -> Iterator[SpanRow]:
         if span.index is None or not span.index.is_global:
-            return super().rows(span, limit)
-        images = self._lag.images(span.table.number)
+            return super().select_rows(span, limit)
+        images = self._lag.get_images(span.table.number)
         if not images:
-            return super().rows(span, limit)
-        # Some rows will be left out, so the number of rows needed is unknown. The page stops the walk.
-        return _laid_over(super().rows(span, None), images, span, span.index)
+            return super().select_rows(span, limit)
+        # Some rows are left out, so no limit is known here. The caller stops reading when its page is full.
+        return _overlay_images(super().select_rows(span, None), images, span, span.index)
 
 
-def _laid_over(
-    rows: Iterator[Row], images: dict[Place, Image | None], span: Span, index: Index
-) -> Iterator[Row]:
-    """Yield the rows of items not written since, and the images of the others, in the order of the span."""
-    untouched = (
+def _overlay_images(
+    rows: Iterator[SpanRow], images: dict[KeyBytes, Image | None], span: Span, index: Index
+) -> Iterator[SpanRow]:
+    """Yield the rows of unchanged items and the images of changed ones, in the order of the span."""
+    unchanged = (
         (position, row)
         for row in rows
-        if (position := _position(row[0], span, index)) and position[2:] not in images
+        if (position := _encode_position(row[0], span, index)) and position[2:] not in images
     )
     earlier = [
-        (position, _row(image, index))
+        (position, _build_row(image, index))
         for image in images.values()
-        if image is not None and (position := _position(image[0], span, index)) and _within(span, position)
+        if image is not None
+        and (position := _encode_position(image[0], span, index))
+        and _is_within(span, position)
     ]
     earlier.sort(key=itemgetter(0), reverse=not span.forward)
-    for _, row in merge(untouched, earlier, key=itemgetter(0), reverse=not span.forward):
+    for _, row in merge(unchanged, earlier, key=itemgetter(0), reverse=not span.forward):
         yield row
 
 
-def _position(stored: bytes, span: Span, index: Index) -> Position | None:
-    """Return an item's position in an index: its place in the index, then its place in the table."""
+def _encode_position(stored: bytes, span: Span, index: Index) -> Position | None:
+    """Return an item's position in an index: its key in the index, then its key in the table."""
     item = codec.decode(stored)
-    place = index.place(item)
-    return None if place is None else place + span.table.place(item)
+    key_bytes = index.encode_key(item)
+    return None if key_bytes is None else key_bytes + span.table.encode_key(item)
 
 
-def _row(image: Image, index: Index) -> Row:
+def _build_row(image: Image, index: Index) -> SpanRow:
     stored, size = image
-    return stored, size, item_size(index.view(codec.decode(stored)))
+    return stored, size, item_size(index.project(codec.decode(stored)))
 
 
-def _within(span: Span, position: Position) -> bool:
+def _is_within(span: Span, position: Position) -> bool:
     partition, sort = position[:2]
     if span.partition is not None and partition != span.partition:
         return False
@@ -161,7 +166,7 @@ def _within(span: Span, position: Position) -> bool:
         return False
     if span.high is not None and (sort > span.high or (span.high_open and sort == span.high)):
         return False
-    if span.segment is not None and not span.segment.holds(partition):
+    if span.segment is not None and not span.segment.contains(partition):
         return False
     if span.after is None:
         return True

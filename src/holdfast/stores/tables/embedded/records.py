@@ -43,7 +43,7 @@ class TableRecord(msgspec.Struct, frozen=True):
     """The first change that was logged with its old image when recovery was switched on."""
     recovery_days: int = 35
     copies: int = 0
-    """Copies (backups, restores) being taken of this table: while there are any, old images are logged."""
+    """The running backups and restores of this table. While there are any, old images are logged."""
     billing_changed_at: float | None = None
     table_class_changed_at: float | None = None
     throughput_raised_at: float | None = None
@@ -81,7 +81,7 @@ class BackupRecord(msgspec.Struct, frozen=True):
 
 
 class BackfillJob(msgspec.Struct, frozen=True, tag="BackfillJob"):
-    """Fill a new index from the existing items: rows up to `until`; `after` is the last one done."""
+    """Fill a new index from the existing items, up to row `until`. `after` is the last row done."""
 
     number: int
     index: str
@@ -91,7 +91,7 @@ class BackfillJob(msgspec.Struct, frozen=True, tag="BackfillJob"):
 
 
 class LifetimesJob(msgspec.Struct, frozen=True, tag="LifetimesJob"):
-    """Record the end of life of items that existed before the table had a lifetime attribute."""
+    """Store the end of life of items that existed before the table had a lifetime attribute."""
 
     number: int
     attribute: str
@@ -100,7 +100,7 @@ class LifetimesJob(msgspec.Struct, frozen=True, tag="LifetimesJob"):
 
 
 class DropJob(msgspec.Struct, frozen=True, tag="DropJob"):
-    """Delete unreachable rows in small steps: a table's (`slot` None) or an index's."""
+    """Delete unreachable rows in small steps: those of an index, or of a table if `slot` is None."""
 
     number: int
     slot: int | None = None
@@ -109,8 +109,8 @@ class DropJob(msgspec.Struct, frozen=True, tag="DropJob"):
 class CopyJob(msgspec.Struct, frozen=True, tag="CopyJob"):
     """Copy the items of `source` to `target` as they were before change `log_from` (None: as they are).
 
-    First copy the current items, in row order. Then undo each change of the log from `undo_from` backwards,
-    which removes everything written since, also during the copy.
+    First copy the current items, in row order. Then undo the logged changes from `undo_from` back to
+    `log_from`, which removes everything written since, also during the copy.
     """
 
     source: int

@@ -1,6 +1,6 @@
 """A table as the engine uses it: its record, compiled once, with everything that a request needs.
 
-Pure: built from a `TableRecord`, cached until the record changes.
+Pure: built from a `TableRecord` and cached until the record changes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from holdfast.operations.tables import IndexDefinition, KeySchema, KeyTag
 from holdfast.operations.values import Item, Value
 from holdfast.stores.tables.embedded.records import IndexRecord, TableRecord
 
-Place: TypeAlias = tuple[bytes, bytes]
-"""Where an item is: its partition and sort key as bytes that compare as DynamoDB orders them."""
+KeyBytes: TypeAlias = tuple[bytes, bytes]
+"""A key: the partition and the sort part as bytes that compare as DynamoDB orders them."""
 
 _ENCODERS: Final[dict[KeyTag, Callable[[Any], bytes]]] = {
     "S": str.encode,
-    "N": numbers.sortable,
+    "N": numbers.encode_sortable,
     "B": bytes,
 }
 # The Python types of each key type. A bool is an int to Python, but `type(True)` is not `int`.
@@ -28,7 +28,7 @@ _TYPES: Final[dict[KeyTag, tuple[type, ...]]] = {"S": (str,), "N": (int, Decimal
 
 
 class KeyPart:
-    """One attribute of a key: its check and its encoding as bytes."""
+    """One attribute of a key: its type, its size limit and its encoding as bytes."""
 
     __slots__ = ("bytes_max", "encode", "is_partition", "name", "tag", "types")
 
@@ -40,8 +40,8 @@ class KeyPart:
         self.is_partition = is_partition
         self.bytes_max = PARTITION_KEY_BYTES_MAX if is_partition else SORT_KEY_BYTES_MAX
 
-    def fits(self, value: Value) -> bytes | None:
-        """Return the bytes of a value that is valid in an index, or None if it is not."""
+    def encode_or_none(self, value: Value) -> bytes | None:
+        """Return the bytes of a value that is valid in an index key, or None if it is invalid."""
         if type(value) not in self.types or value in ("", b""):
             return None
         encoded = self.encode(value)
@@ -49,7 +49,7 @@ class KeyPart:
 
 
 class Keys:
-    """The partition and sort parts of a table or index."""
+    """The key schema of a table or index: its partition part and, if it has one, its sort part."""
 
     __slots__ = ("names", "parts", "partition", "sort")
 
@@ -63,7 +63,7 @@ class Keys:
 
 
 class Index:
-    """A secondary index. `projected` is None if it holds whole items."""
+    """A secondary index. `projected` is None if the index holds whole items."""
 
     __slots__ = (
         "definition", "is_global", "keys", "name", "projected", "record", "slot", "start_key_names",
@@ -85,21 +85,22 @@ class Index:
         )
 
     @property
-    def readable(self) -> bool:
+    def is_readable(self) -> bool:
+        """Return whether queries may read the index."""
         return not self.record.backfilling and self.record.status != "DELETING"
 
-    def place(self, item: Item) -> Place | None:
-        """Return the item's place in this index, or None if it has none (a sparse index)."""
-        partition = self.keys.partition.fits(item.get(self.keys.partition.name))
+    def encode_key(self, item: Item) -> KeyBytes | None:
+        """Return the item's key in this index, or None if the item is not in it (a sparse index)."""
+        partition = self.keys.partition.encode_or_none(item.get(self.keys.partition.name))
         if partition is None:
             return None
         if self.keys.sort is None:
             return partition, b""
-        sort = self.keys.sort.fits(item.get(self.keys.sort.name))
+        sort = self.keys.sort.encode_or_none(item.get(self.keys.sort.name))
         return None if sort is None else (partition, sort)
 
-    def view(self, item: Item) -> Item:
-        """Return the item as the index holds it."""
+    def project(self, item: Item) -> Item:
+        """Return the attributes of the item that the index holds."""
         if self.projected is None:
             return item
         return {name: value for name, value in item.items() if name in self.projected}
@@ -120,7 +121,7 @@ class Table:
         self.number = record.number
         self.types: dict[str, KeyTag] = {known.name: known.type for known in record.definition.attributes}
         self.keys = Keys(record.definition.keys, self.types)
-        self.indexes = tuple(self._compiled_indexes())
+        self.indexes = tuple(self._compile_indexes())
         self.indexes_by_name = {index.name: index for index in self.indexes}
         self.lifetime_attribute = record.lifetime_attribute
         view = record.definition.stream_view
@@ -132,32 +133,31 @@ class Table:
         )
         self.logs = view is not None or self.logs_old
 
-    def _compiled_indexes(self) -> Iterator[Index]:
+    def _compile_indexes(self) -> Iterator[Index]:
         for definition in self.definition.global_indexes:
             yield Index(definition, self.record.indexes[definition.name], self, is_global=True)
         for definition in self.definition.local_indexes:
             yield Index(definition, self.record.indexes[definition.name], self, is_global=False)
 
-    def place(self, key: Item) -> Place:
-        """Return the place of a key (or an item) that is known to fit the schema."""
+    def encode_key(self, key: Item) -> KeyBytes:
+        """Encode the key of an item, or a key alone, that is known to match the schema."""
         partition, sort = self.keys.partition, self.keys.sort
         return (
             partition.encode(key[partition.name]),
             b"" if sort is None else sort.encode(key[sort.name]),
         )
 
-    def key_of(self, item: Item) -> Item:
+    def extract_key(self, item: Item) -> Item:
+        """Return the key attributes of an item."""
         return {name: item[name] for name in self.keys.names}
 
     def is_expired(self, item: Item, now: float) -> bool:
-        """Return whether the item has expired, even if it has not been removed yet."""
-        end = self.end_of_life(item)
+        """Return whether the item has expired, even if it still exists."""
+        end = self.get_end_of_life(item)
         return end is not None and now - EXPIRED_AGE_S_MAX < end <= now
 
-    def end_of_life(self, item: Item) -> int | None:
-        """Return the second at which an item expires, or None if it does not. Only numbers count, as in
-        DynamoDB.
-        """
+    def get_end_of_life(self, item: Item) -> int | None:
+        """Return the epoch second at which an item expires, or None. Only numbers count, as in DynamoDB."""
         if self.lifetime_attribute is None:
             return None
         value = item.get(self.lifetime_attribute)

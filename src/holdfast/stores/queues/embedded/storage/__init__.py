@@ -1,1 +1,1 @@
-"""Rows in, rows out: the only SQL of the queues engine."""
+"""Storage of the embedded queues: rows in, rows out, and the only SQL of this engine."""

@@ -1,5 +1,6 @@
-"""The catalog: the queues of the file. A row is small and is read when it is needed, so it is never out of
-date.
+"""The catalog of the embedded queues: the table `queues`, one row per queue with its definition and lot.
+
+A row is small and is read when it is needed, so it is never out of date.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 from holdfast.core.errors import NotFound
 from holdfast.operations.queues import QueueDefinition
 
-MISSING: Final = "There is no queue {name}: make it with CreateQueue, or correct the name."
+QUEUE_NOT_FOUND: Final = "The queue {name} does not exist: create it with CreateQueue, or correct the name."
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(QueueDefinition).decode
@@ -30,19 +31,22 @@ class QueueRow(NamedTuple):
         return self.definition.name
 
 
-def found(connection: apsw.Connection, name: str) -> QueueRow | None:
+def find_queue(connection: apsw.Connection, name: str) -> QueueRow | None:
+    """Return the queue, or None."""
     row = connection.execute("SELECT number, lot, definition FROM queues WHERE name = ?", (name,)).fetchone()
     return None if row is None else QueueRow(row[0], row[1], _decode(row[2]))
 
 
-def needed(connection: apsw.Connection, name: str) -> QueueRow:
-    row = found(connection, name)
+def get_queue(connection: apsw.Connection, name: str) -> QueueRow:
+    """Return the queue. Raise `NotFound` without one."""
+    row = find_queue(connection, name)
     if row is None:
-        raise NotFound(MISSING.format(name=name))
+        raise NotFound(QUEUE_NOT_FOUND.format(name=name))
     return row
 
 
-def names(connection: apsw.Connection, prefix: str) -> tuple[str, ...]:
+def list_names(connection: apsw.Connection, prefix: str) -> tuple[str, ...]:
+    """Return the names that begin with the prefix, sorted."""
     rows = connection.execute(
         "SELECT name FROM queues WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name", (prefix,)
     )
@@ -50,33 +54,37 @@ def names(connection: apsw.Connection, prefix: str) -> tuple[str, ...]:
 
 
 def create(connection: apsw.Connection, definition: QueueDefinition) -> None:
+    """Insert a row for a new queue with an empty lot."""
     connection.execute(
         "INSERT INTO queues (name, lot, definition) VALUES (?, ?, ?)",
         (definition.name, _new_lot(connection), _encode(definition)),
     )
 
 
-def redefine(connection: apsw.Connection, queue: QueueRow, definition: QueueDefinition) -> None:
+def update_definition(connection: apsw.Connection, queue: QueueRow, definition: QueueDefinition) -> None:
     connection.execute(
         "UPDATE queues SET definition = ? WHERE number = ?", (_encode(definition), queue.number)
     )
 
 
 def delete(connection: apsw.Connection, queue: QueueRow) -> None:
+    """Delete the queue's row and mark its lot as dropped; the sweeper removes the messages."""
     connection.execute("DELETE FROM queues WHERE number = ?", (queue.number,))
     _drop_lot(connection, queue.lot)
 
 
-def empty(connection: apsw.Connection, queue: QueueRow) -> None:
-    """Give the queue a new, empty lot at once; the old one is cleared in steps (see `sweeping.py`)."""
+def purge(connection: apsw.Connection, queue: QueueRow) -> None:
+    """Give the queue a new, empty lot at once; the old one is cleared in batches (see `sweeper.py`)."""
     connection.execute("UPDATE queues SET lot = ? WHERE number = ?", (_new_lot(connection), queue.number))
     _drop_lot(connection, queue.lot)
 
 
 def _new_lot(connection: apsw.Connection) -> int:
+    """Insert an empty lot and return its number."""
     lot: int = connection.execute("INSERT INTO lots DEFAULT VALUES RETURNING lot").get
     return lot
 
 
 def _drop_lot(connection: apsw.Connection, lot: int) -> None:
+    """Mark the lot as dropped, so that the sweeper removes its messages."""
     connection.execute("UPDATE lots SET dropped = 1 WHERE lot = ?", (lot,))

@@ -1,4 +1,5 @@
-"""The messages of a lot: insert, find due ones, hold, remove. A FIFO group always has exactly one head."""
+"""The messages of a lot: insert, find due ones, hold, remove and count. A non-empty FIFO group has one head.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +9,13 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
-from holdfast.operations.queues import Incoming
+from holdfast.operations.queues import IncomingMessage
 
 # With this condition and the order (due, place), the index `messages_due` needs no sort.
-_COLUMNS: Final = 'place, lot, id, "group", deduplication, sent_at, available_at, due, receives, token, died_in, attributes, body'
+_COLUMNS: Final = (
+    'place, lot, id, "group", deduplication, sent_at, available_at, due, receives, token, died_in, '
+    "attributes, body"
+)
 DUE: Final = f"SELECT {_COLUMNS} FROM messages WHERE lot = ? AND due <= ? ORDER BY due, place LIMIT ?"
 OLDEST: Final = f"""SELECT {_COLUMNS} FROM messages WHERE lot = ?1 AND (sent_at, place) > (?2, ?3)
                     ORDER BY sent_at, place LIMIT ?4"""
@@ -19,11 +23,13 @@ LAST_PLACE: Final = 2**63 - 1
 NEXT_DUE: Final = "SELECT min(due) FROM messages WHERE lot = ? AND due IS NOT NULL"
 HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORDER BY place LIMIT 1'
 _INSERT: Final = """
-INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
+INSERT INTO messages
+    (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 # A message behind the head of its group is not due, however long it has waited.
 _INSERT_IN_GROUP: Final = """
-INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
+INSERT INTO messages
+    (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6,
         CASE WHEN EXISTS (SELECT 1 FROM messages WHERE lot = ?1 AND "group" = ?3) THEN NULL ELSE ?6 END,
         ?7, ?8, ?9, ?10)"""
@@ -33,7 +39,12 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class MessageRow(NamedTuple):
-    """A row of a message. `due` is None behind the head of a group; `token` is the current receipt's."""
+    """A row of a message.
+
+    `place` is its position and sequence number, `due` the moment from which it may be received (None behind
+    the head of its group), `token` the secret part of its current receipt, `died_in` the queue whose dead
+    letter it is.
+    """
 
     place: int
     lot: int
@@ -51,6 +62,8 @@ class MessageRow(NamedTuple):
 
 
 class NewMessage(NamedTuple):
+    """A message to insert."""
+
     id: str
     group: str | None
     deduplication: str | None
@@ -63,6 +76,8 @@ class NewMessage(NamedTuple):
 
 
 class Counts(NamedTuple):
+    """The number of messages of a lot that are not past retention. `held` ones are in flight."""
+
     visible: int
     held: int
     delayed: int
@@ -83,65 +98,73 @@ def remove(connection: apsw.Connection, row: MessageRow) -> None:
     connection.execute("DELETE FROM messages WHERE place = ?", (row.place,))
     if row.group is None or row.due is None:
         return
-    head = _head(connection, row.lot, row.group)
+    head = _find_head(connection, row.lot, row.group)
     if head is not None:
         connection.execute("UPDATE messages SET due = available_at WHERE place = ?", (head[0],))
 
 
 def hold(connection: apsw.Connection, row: MessageRow, until: float, token: str) -> None:
+    """Hold a message for a receiver: hide it until `until`, count the receive and set its receipt's token."""
     connection.execute(
         "UPDATE messages SET due = ?, token = ?, receives = receives + 1 WHERE place = ?",
         (until, token, row.place),
     )
 
 
-def unhold(connection: apsw.Connection, row: MessageRow, now: float) -> None:
+def undo_hold(connection: apsw.Connection, row: MessageRow, now: float) -> None:
+    """Undo a hold: make the message visible and its receipt invalid, and do not count the receive."""
     connection.execute(
         "UPDATE messages SET due = ?, token = NULL, receives = receives - 1 WHERE place = ?", (now, row.place)
     )
 
 
-def hold_until(connection: apsw.Connection, row: MessageRow, until: float) -> None:
+def set_due(connection: apsw.Connection, row: MessageRow, until: float) -> None:
+    """Set the moment from which the message may be received."""
     connection.execute("UPDATE messages SET due = ? WHERE place = ?", (until, row.place))
 
 
-def due(connection: apsw.Connection, lot: int, now: float, limit: int) -> list[MessageRow]:
+def find_due(connection: apsw.Connection, lot: int, now: float, limit: int) -> list[MessageRow]:
     """Return the messages that may be received now, longest due first, at most one of each FIFO group."""
-    return _rows(connection.execute(DUE, (lot, now, limit)))
+    return _to_rows(connection.execute(DUE, (lot, now, limit)))
 
 
-def next_due(connection: apsw.Connection, lot: int) -> float | None:
+def find_next_due(connection: apsw.Connection, lot: int) -> float | None:
     """Return when the next message is due, possibly in the past, or None without one."""
     moment: float | None = connection.execute(NEXT_DUE, (lot,)).get
     return moment
 
 
-def oldest(
+def list_oldest(
     connection: apsw.Connection, lot: int, limit: int, after: tuple[float, int] = (0.0, 0)
 ) -> list[MessageRow]:
-    return _rows(connection.execute(OLDEST, (lot, *after, limit)))
+    """Return the oldest messages after a position (send time and place), whether they are due or not."""
+    return _to_rows(connection.execute(OLDEST, (lot, *after, limit)))
 
 
-def at(connection: apsw.Connection, lot: int, place: int) -> MessageRow | None:
+def find(connection: apsw.Connection, lot: int, place: int) -> MessageRow | None:
+    """Return the message at this place of the lot, or None."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM messages WHERE place = ? AND lot = ?", (place, lot)
     ).fetchone()
     return None if row is None else MessageRow(*row)
 
 
-def newest_sent_at(connection: apsw.Connection, lot: int) -> float:
+def find_newest_sent_at(connection: apsw.Connection, lot: int) -> float:
+    """Return the latest send time of the lot's messages, or 0.0 without messages."""
     moment: float | None = connection.execute("SELECT max(sent_at) FROM messages WHERE lot = ?", (lot,)).get
     return moment or 0.0
 
 
 def is_group_held(connection: apsw.Connection, lot: int, group: str, now: float) -> bool:
-    head = _head(connection, lot, group)
+    """Return whether the head of the group may not be received yet: it is held or delayed."""
+    head = _find_head(connection, lot, group)
     return head is not None and head[1] > now
 
 
-def counts(connection: apsw.Connection, lot: int, now: float, sent_after: float) -> Counts:
-    """Count the messages that are not past retention. Triggers keep the total; short index ranges give the
-    rest.
+def count(connection: apsw.Connection, lot: int, now: float, sent_after: float) -> Counts:
+    """Count the lot's messages sent after `sent_after`, which are those not past retention.
+
+    Triggers keep the total; short index ranges give the rest.
     """
     total = connection.execute("SELECT messages FROM lots WHERE lot = ?", (lot,)).get or 0
     over = connection.execute(
@@ -162,8 +185,9 @@ def counts(connection: apsw.Connection, lot: int, now: float, sent_after: float)
     return Counts(total - over - held - delayed, held, delayed, first)
 
 
-def incoming(row: MessageRow, receipt: str, receives: int) -> Incoming:
-    return Incoming(
+def to_incoming(row: MessageRow, receipt: str, receives: int) -> IncomingMessage:
+    """Return the row as a received message with this receipt and receive count."""
+    return IncomingMessage(
         id=row.id,
         receipt=receipt,
         body=row.body,
@@ -177,14 +201,16 @@ def incoming(row: MessageRow, receipt: str, receives: int) -> Incoming:
     )
 
 
-def encoded_attributes(attributes: Mapping[str, str]) -> bytes:
+def encode_attributes(attributes: Mapping[str, str]) -> bytes:
+    """Return the attributes in their stored form, JSON."""
     return _encode({str(name): str(value) for name, value in attributes.items()})
 
 
-def _head(connection: apsw.Connection, lot: int, group: str) -> tuple[int, float] | None:
+def _find_head(connection: apsw.Connection, lot: int, group: str) -> tuple[int, float] | None:
+    """Return place and due time of the first message of the group, or None."""
     row: tuple[int, float] | None = connection.execute(HEAD, (lot, group)).fetchone()
     return row
 
 
-def _rows(rows: Iterable[tuple[object, ...]]) -> list[MessageRow]:
+def _to_rows(rows: Iterable[tuple[object, ...]]) -> list[MessageRow]:
     return [MessageRow(*row) for row in rows]  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""The tables of the file.
+"""The SQLite schema of the embedded queues.
 
 queues          the catalog: a definition per queue, and the lot its messages are in
 lots            a lot is the messages of a queue since its last purge: a purge gives the queue an empty lot,
-                and the old one is cleared in small steps. `messages` counts its rows, kept by the triggers
+                and the old one is cleared in small batches. `messages` counts its rows, kept by the triggers
 messages        every message. `place` orders them and is never reused
 deduplications  the ids seen within the window; they outlive their messages
 
@@ -42,6 +42,6 @@ BEGIN UPDATE lots SET messages = messages - 1 WHERE lot = old.lot; END;
 CREATE TABLE deduplications (queue INTEGER NOT NULL, deduplication TEXT NOT NULL, at REAL NOT NULL, id TEXT NOT NULL,
                              place INTEGER NOT NULL, PRIMARY KEY (queue, deduplication)) WITHOUT ROWID;
 CREATE INDEX deduplications_age ON deduplications (at);
-"""
+"""  # noqa: E501
 
 SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL),))

@@ -1,4 +1,4 @@
-"""One step of each kind of job. A step is a unit of work: it does a bounded part and returns what is left.
+"""Steps of the jobs. A step is a unit of work: it does a bounded part and returns the job that remains.
 
 A step gets the job as it is stored, so that a process that takes over after a crash resumes where the last
 committed step ended. Doing a part twice changes nothing.
@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.limits import BACKFILL_BATCH_ITEMS, TRIM_BATCH_RECORDS
 from holdfast.operations.values import item_size
-from holdfast.stores.tables.embedded.plan.change import Stored, removal, replacement
+from holdfast.stores.tables.embedded.plan.change import StoredItem, build_removal, build_replacement
 from holdfast.stores.tables.embedded.records import (
     BackfillJob,
     CopyJob,
@@ -27,29 +27,30 @@ from holdfast.stores.tables.embedded.table import Table
 
 replace = msgspec.structs.replace
 
-Walk = TypeVar("Walk", BackfillJob, LifetimesJob, CopyJob)
+WalkJob = TypeVar("WalkJob", BackfillJob, LifetimesJob, CopyJob)
 
 
-def step(job: Job, writer: Writer) -> Job | None:
+def run_step(job: Job, writer: Writer) -> Job | None:
     """Run one step and return the job as it is afterwards, or None if it is done."""
     match job:
         case BackfillJob():
             return _backfill(job, writer)
         case LifetimesJob():
-            return _lifetimes(job, writer)
+            return _record_lifetimes(job, writer)
         case DropJob():
             return _drop(job, writer)
         case CopyJob():
             return _copy(job, writer)
 
 
-def _next_rows(job: Walk, number: int, writer: Writer) -> tuple[Walk, list[rows.ItemRow]]:
-    """Return the next rows of those that existed when the job began, and the job as it is once they are done.
+def _read_next_rows(job: WalkJob, number: int, writer: Writer) -> tuple[WalkJob, list[rows.ItemRow]]:
+    """Return the next rows to process, and the job as it is once they are done.
 
-    Later rows were handled when they were written; following them might never end.
+    Only rows that existed when the job began are processed. Later rows were handled when they were written;
+    following them might never end.
     """
-    until = rows.last(writer.connection, number) if job.until is None else job.until
-    batch = rows.after(writer.connection, number, job.after, until, BACKFILL_BATCH_ITEMS)
+    until = rows.read_last_id(writer.connection, number) if job.until is None else job.until
+    batch = rows.read_after(writer.connection, number, job.after, until, BACKFILL_BATCH_ITEMS)
     return replace(job, until=until, after=batch[-1].id if batch else job.after), batch
 
 
@@ -57,22 +58,23 @@ def _next_rows(job: Walk, number: int, writer: Writer) -> tuple[Walk, list[rows.
 
 
 def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
-    """Fill the index with the next items. Items that do not fit it (an attribute missing, mistyped, empty or
-    too large) are left out.
+    """Add the next items to the index.
+
+    Items that do not fit it (an attribute missing, mistyped, empty or too large) are left out.
     """
-    table = writer.catalog.numbers.get(job.number)
+    table = writer.catalog.tables_by_number.get(job.number)
     index = None if table is None else table.indexes_by_name.get(job.index)
     if table is None or index is None or index.slot != job.slot:
         return None
-    job, batch = _next_rows(job, table.number, writer)
+    job, batch = _read_next_rows(job, table.number, writer)
     for row in batch:
         item = codec.decode(row.item)
-        place = index.place(item)
-        if place is not None:
-            held = None if index.projected is None else item_size(index.view(item))
-            added = rows.add_index_row(writer.connection, table.number, index.slot, place, row, held)
+        key_bytes = index.encode_key(item)
+        if key_bytes is not None:
+            view_size = None if index.projected is None else item_size(index.project(item))
+            added = rows.add_index_row(writer.connection, table.number, index.slot, key_bytes, row, view_size)
             if added:
-                writer.tally(table.number, index.slot, 1, row.size if held is None else held)
+                writer.tally(table.number, index.slot, 1, row.size if view_size is None else view_size)
     if batch:
         return job
     record = table.record
@@ -84,13 +86,15 @@ def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
 # --- lifetimes ----------------------------------------------------------------------------------------------
 
 
-def _lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
-    table = writer.catalog.numbers.get(job.number)
+def _record_lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
+    table = writer.catalog.tables_by_number.get(job.number)
     if table is None or table.lifetime_attribute != job.attribute:
         return None
-    job, batch = _next_rows(job, table.number, writer)
+    job, batch = _read_next_rows(job, table.number, writer)
     for row in batch:
-        rows.set_expiry(writer.connection, table.number, row.id, table.end_of_life(codec.decode(row.item)))
+        rows.set_expiry(
+            writer.connection, table.number, row.id, table.get_end_of_life(codec.decode(row.item))
+        )
     return job if batch else None
 
 
@@ -99,22 +103,24 @@ def _lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
 
 def _drop(job: DropJob, writer: Writer) -> Job | None:
     if job.slot is not None:
-        return job if rows.empty_index(writer.connection, job.number, job.slot, TRIM_BATCH_RECORDS) else None
-    if _is_being_copied(job.number, writer) or rows.empty_table(
+        return (
+            job
+            if rows.delete_index_rows(writer.connection, job.number, job.slot, TRIM_BATCH_RECORDS)
+            else None
+        )
+    if _is_being_copied(job.number, writer) or rows.delete_table_rows(
         writer.connection, job.number, TRIM_BATCH_RECORDS
     ):
         return job
     # The log is kept after its table for as long as one of its streams can be read.
-    if streams.of_number(writer.connection, job.number):
+    if streams.find_by_number(writer.connection, job.number):
         return None
-    return job if rows.empty_log(writer.connection, job.number, TRIM_BATCH_RECORDS) else None
+    return job if rows.delete_log_rows(writer.connection, job.number, TRIM_BATCH_RECORDS) else None
 
 
 def _is_being_copied(number: int, writer: Writer) -> bool:
-    """Return whether a backup or restore that began before the deletion still reads the table's rows and
-    log.
-    """
-    pending = (job for _, job in jobs.pending(writer.connection))
+    """Return whether a backup or restore that began before the deletion still reads the table."""
+    pending = (job for _, job in jobs.list_pending(writer.connection))
     return any(isinstance(job, CopyJob) and job.source == number for job in pending)
 
 
@@ -122,12 +128,10 @@ def _is_being_copied(number: int, writer: Writer) -> bool:
 
 
 def _copy(job: CopyJob, writer: Writer) -> Job | None:
-    """Copy the next items as they are now; after the last, undo changes from the newest back to the copy's
-    time.
-    """
-    target = writer.catalog.numbers.get(job.target)
+    """Copy the next items as they are now; after the last, undo changes back to the time of the copy."""
+    target = writer.catalog.tables_by_number.get(job.target)
     if target is None and job.backup_id is None:
-        _end(job, writer)  # the restored table was deleted in the meantime
+        _release_source(job, writer)  # The restored table was deleted in the meantime.
         return None
     if job.undo_from is None:
         return _copy_items(job, target, writer)
@@ -135,69 +139,74 @@ def _copy(job: CopyJob, writer: Writer) -> Job | None:
 
 
 def _copy_items(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
-    job, batch = _next_rows(job, job.source, writer)
+    job, batch = _read_next_rows(job, job.source, writer)
     for row in batch:
-        _place(job, target, (row.pk, row.sk), row.item, row.size, writer)
+        _put_into_copy(job, target, (row.pk, row.sk), row.item, row.size, writer)
     if batch:
         return job
     if job.log_from is None:
-        _finish(job, target, writer)
+        _finish_copy(job, target, writer)
         return None
-    return replace(job, undo_from=writer.last_sequence(job.source))
+    return replace(job, undo_from=writer.get_last_sequence(job.source))
 
 
 def _undo_changes(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
     assert job.log_from is not None
     assert job.undo_from is not None
-    batch = rows.changes_back(writer.connection, job.source, job.undo_from, job.log_from, TRIM_BATCH_RECORDS)
+    batch = rows.read_changes_back(
+        writer.connection, job.source, job.undo_from, job.log_from, TRIM_BATCH_RECORDS
+    )
     for change in batch:
         size = 0 if change.old is None else item_size(codec.decode(change.old))
-        _place(job, target, (change.pk, change.sk), change.old, size, writer)
+        _put_into_copy(job, target, (change.pk, change.sk), change.old, size, writer)
     if batch:
         return replace(job, undo_from=batch[-1].seq - 1)
-    _finish(job, target, writer)
+    _finish_copy(job, target, writer)
     return None
 
 
-def _place(
+def _put_into_copy(
     job: CopyJob,
     target: Table | None,
-    place: tuple[bytes, bytes],
+    key_bytes: tuple[bytes, bytes],
     blob: bytes | None,
     size: int,
     writer: Writer,
 ) -> None:
-    """Put an item, or its absence, into the copy. A backup has rows only; a table also has indexes."""
+    """Put an item into the copy, or delete it there if `blob` is None.
+
+    A backup (no target table) has rows only; a table also has indexes.
+    """
     if target is None:
-        rows.put_raw(writer, job.target, place, blob, size)
+        rows.put_row(writer, job.target, key_bytes, blob, size)
         return
-    old = writer.read(target, place)
+    old = writer.read(target, key_bytes)
     if blob is not None:
-        writer.apply(replacement(target, place, old, codec.decode(blob), size))
+        writer.apply(build_replacement(target, key_bytes, old, codec.decode(blob), size))
     elif old is not None:
-        writer.apply(removal(target, place, old))
+        writer.apply(build_removal(target, key_bytes, old))
 
 
-def _finish(job: CopyJob, target: Table | None, writer: Writer) -> None:
+def _finish_copy(job: CopyJob, target: Table | None, writer: Writer) -> None:
     if target is not None:
         record = target.record
         origin = None if record.restore is None else replace(record.restore, in_progress=False)
         catalog.save_table(writer, replace(record, status="ACTIVE", restore=origin))
     else:
-        _backup_taken(job, writer)
-    _end(job, writer)
+        _mark_backup_available(job, writer)
+    _release_source(job, writer)
 
 
-def _backup_taken(job: CopyJob, writer: Writer) -> None:
-    items, size = writer.counts(job.target).get(0, (0, 0))
-    for backup in backups.every(writer.connection):
+def _mark_backup_available(job: CopyJob, writer: Writer) -> None:
+    items, size = writer.read_counts(job.target).get(0, (0, 0))
+    for backup in backups.list_all(writer.connection):
         if backup.summary.id == job.backup_id:
-            taken = replace(backup.summary, status="AVAILABLE", size_bytes=size)
-            backups.save(writer.connection, replace(backup, summary=taken, item_count=items))
+            available = replace(backup.summary, status="AVAILABLE", size_bytes=size)
+            backups.save(writer.connection, replace(backup, summary=available, item_count=items))
 
 
-def _end(job: CopyJob, writer: Writer) -> None:
-    source = writer.catalog.numbers.get(job.source)
+def _release_source(job: CopyJob, writer: Writer) -> None:
+    source = writer.catalog.tables_by_number.get(job.source)
     if source is not None and job.log_from is not None:
         record: TableRecord = source.record
         catalog.save_table(writer, replace(record, copies=max(0, record.copies - 1)))
@@ -205,12 +214,12 @@ def _end(job: CopyJob, writer: Writer) -> None:
 
 def expire(table: Table, limit: int, writer: Writer) -> int:
     """Remove expired items, recorded as removed by the service. Return how many items were processed."""
-    found = rows.expired(writer.connection, table.number, int(writer.now), limit)
+    found = rows.find_expired(writer.connection, table.number, int(writer.now), limit)
     for row in found:
-        stored = Stored(row.id, codec.decode(row.item), row.size)
+        stored = StoredItem(row.id, codec.decode(row.item), row.size)
         if table.is_expired(stored.item, writer.now):
-            writer.apply(removal(table, (row.pk, row.sk), stored, by_service=True))
+            writer.apply(build_removal(table, (row.pk, row.sk), stored, by_service=True))
         else:
-            # The stored end is of a former lifetime attribute; the job has not corrected this item yet.
-            rows.set_expiry(writer.connection, table.number, row.id, table.end_of_life(stored.item))
+            # The stored end comes from a former lifetime attribute. The job has not updated this item yet.
+            rows.set_expiry(writer.connection, table.number, row.id, table.get_end_of_life(stored.item))
     return len(found)

@@ -17,11 +17,11 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import LeaseLost, StoreClosed
 from holdfast.core.limits import EXPIRY_BATCH_ITEMS
 from holdfast.stores.sqlite import Connection, Database, Lease, Leases
-from holdfast.stores.sqlite.leases import require
-from holdfast.stores.tables.embedded.jobs import steps, trimming
+from holdfast.stores.sqlite.leases import require_lease
+from holdfast.stores.tables.embedded.jobs import retention, steps
 from holdfast.stores.tables.embedded.storage import jobs, rows
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
-from holdfast.stores.tables.embedded.storage.reading import Reading
+from holdfast.stores.tables.embedded.storage.reader import Reader
 from holdfast.stores.tables.embedded.storage.writer import Writer
 
 LEASE: Final = "tables: background work"
@@ -32,25 +32,28 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """The background worker. `start` runs it in a thread; `sweep` does all current work in the caller's
-    thread.
+    """The background worker.
+
+    `start` runs it in a thread; `sweep` does all current work in the caller's thread.
     """
 
     def __init__(self, database: Database, cache: CatalogCache, clock: Clock) -> None:
         self._database = database
         self._cache = cache
         self._clock = clock
-        # Leases are about processes, which live and die in real time, whatever the run clock says.
+        # Leases use real time, because processes start and die in real time, whatever the engine's clock
+        # says.
         self._leases = Leases(database, SYSTEM_CLOCK.now, seconds=LEASE_S)
         self._busy = threading.Lock()
         self._wake = threading.Event()
         self._closed = False
-        self._thread = threading.Thread(target=self._live, name="holdfast-tables-worker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="holdfast-tables-worker", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def wake(self) -> None:
+        """Make the worker check for work now."""
         self._wake.set()
 
     def close(self) -> None:
@@ -68,13 +71,13 @@ class Worker:
             if lease is None:
                 return
             try:
-                self._work(lease)
+                self._work_until_idle(lease)
             except LeaseLost:
-                log.warning("another process has taken over the background work")
+                log.warning("Lost the lease: another process has taken over the background work.")
             finally:
                 self._leases.release(lease)
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         while not self._closed:
             try:
                 self.sweep()
@@ -82,64 +85,65 @@ class Worker:
                 return
             except Exception:
                 # One failure must not stop the other background work.
-                log.exception("background work failed; it will be tried again")
+                log.exception("Background work failed. It is retried within a second.")
             self._wake.wait(IDLE_S)
             self._wake.clear()
 
-    def _work(self, lease: Lease) -> None:
+    def _work_until_idle(self, lease: Lease) -> None:
         while not self._closed and self._has_work():
             if lease.expires_at - SYSTEM_CLOCK.now() < LEASE_S / 2:
                 lease = self._leases.renew(lease)
-            self._round(lease)
+            self._run_round(lease)
 
     def _has_work(self) -> bool:
         with self._database.snapshot() as connection:
-            if jobs.pending(connection):
+            if jobs.list_pending(connection):
                 return True
-            reading = Reading(connection, self._cache, self._clock)
-            now = reading.now
-            return trimming.is_due(connection, reading.catalog, now) or any(
-                rows.expired(connection, table.number, int(now), 1)
-                for table in reading.catalog.tables.values()
+            reader = Reader(connection, self._cache, self._clock)
+            now = reader.now
+            return retention.is_due(connection, reader.catalog, now) or any(
+                rows.find_expired(connection, table.number, int(now), 1)
+                for table in reader.catalog.tables.values()
                 if table.lifetime_attribute is not None
             )
 
-    def _round(self, lease: Lease) -> None:
+    def _run_round(self, lease: Lease) -> None:
         """Run one bounded step of each piece of work."""
         with self._database.snapshot() as connection:
-            pending = [id for id, _ in jobs.pending(connection)]
-            tables = Reading(connection, self._cache, self._clock).catalog.tables
-            mortal = [table.name for table in tables.values() if table.lifetime_attribute is not None]
+            pending = [id for id, _ in jobs.list_pending(connection)]
+            tables = Reader(connection, self._cache, self._clock).catalog.tables
+            expiring = [table.name for table in tables.values() if table.lifetime_attribute is not None]
         failures = [self._try(lease, partial(_step, id)) for id in pending]
-        failures += [self._try(lease, partial(_expire, name)) for name in mortal]
-        failures.append(self._try(lease, trimming.trim))
+        failures += [self._try(lease, partial(_expire, name)) for name in expiring]
+        failures.append(self._try(lease, retention.trim))
         for failure in failures:
             if failure is not None:
                 raise failure
 
     def _try(self, lease: Lease, work: Callable[[Writer], None]) -> Exception | None:
-        """Run one unit and return its error, which is raised after all units had their turn, so that one
-        failure does not delay the others.
+        """Run one unit and return its error, so that a failure does not delay the other units.
+
+        The caller raises the error after all units had their turn.
         """
         try:
-            self._unit(lease, work)
+            self._run_unit(lease, work)
         except (LeaseLost, StoreClosed):
             raise
         except Exception as failure:
             return failure
         return None
 
-    def _unit(self, lease: Lease, work: Callable[[Writer], None]) -> None:
+    def _run_unit(self, lease: Lease, work: Callable[[Writer], None]) -> None:
         if self._closed:
             return
 
         def unit(connection: Connection) -> None:
-            require(connection, lease)
+            require_lease(connection, lease)
             writer = Writer(connection, self._database.batch(), self._cache, self._clock.now())
             try:
                 work(writer)
             finally:
-                writer.forget_catalog()
+                writer.invalidate_catalog()
             writer.finish()
 
         self._database.write(unit)
@@ -149,7 +153,7 @@ def _step(id: int, writer: Writer) -> None:
     job = jobs.find(writer.connection, id)
     if job is None:
         return
-    left = steps.step(job, writer)
+    left = steps.run_step(job, writer)
     if left is None:
         jobs.remove(writer.connection, id)
     else:

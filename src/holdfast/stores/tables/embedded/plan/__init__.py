@@ -1,1 +1,1 @@
-"""Pure decisions about what to do, made without a store: values in, values out."""
+"""Pure decisions about the changes to make, without a store: values in, values out."""

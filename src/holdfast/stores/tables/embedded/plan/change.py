@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.operations.values import Item, item_size, same
-from holdfast.stores.tables.embedded.table import Index, Place, Table
+from holdfast.operations.values import Item, are_equal, item_size
+from holdfast.stores.tables.embedded.table import Index, KeyBytes, Table
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredItem(msgspec.Struct, frozen=True):
     """An item as stored in its row."""
 
     id: int
@@ -17,61 +17,67 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class IndexEdit(msgspec.Struct, frozen=True):
-    """An item in one index, before and after. The sizes are those of the index's copy of the item."""
+    """An item's key in one index, before and after. The sizes are those of the index's copy of the item."""
 
     index: Index
-    old: Place | None
-    new: Place | None
+    old: KeyBytes | None
+    new: KeyBytes | None
     old_size: int
     new_size: int
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change of one item. `old` or `new` is None if the item does not exist before or after; `logged` says
-    whether the change goes to the log.
+    """A change of one item. `old` or `new` is None if the item does not exist before or after.
+
+    `is_logged` says whether the change goes to the log.
     """
 
     table: Table
-    place: Place
-    old: Stored | None
+    key_bytes: KeyBytes
+    old: StoredItem | None
     new: Item | None
     new_size: int
     edits: tuple[IndexEdit, ...] = ()
-    logged: bool = False
+    is_logged: bool = False
     by_service: bool = False
 
 
-def replacement(table: Table, place: Place, old: Stored | None, new: Item, new_size: int) -> Change:
-    """Build the change that puts an item in place of another, or of none."""
+def build_replacement(
+    table: Table, key_bytes: KeyBytes, old: StoredItem | None, new: Item, new_size: int
+) -> Change:
+    """Build the change that creates or replaces an item."""
     return Change(
         table,
-        place,
+        key_bytes,
         old,
         new,
         new_size,
-        _edits(table, old, new, new_size) if table.indexes else (),
-        table.logs and (old is None or not same(old.item, new)),
+        _build_edits(table, old, new, new_size) if table.indexes else (),
+        table.logs and (old is None or not are_equal(old.item, new)),
     )
 
 
-def removal(table: Table, place: Place, old: Stored, *, by_service: bool = False) -> Change:
+def build_removal(table: Table, key_bytes: KeyBytes, old: StoredItem, *, by_service: bool = False) -> Change:
+    """Build the change that deletes an item. `by_service` marks an expired item in the log."""
     return Change(
         table,
-        place,
+        key_bytes,
         old,
         None,
         0,
-        _edits(table, old, None, 0) if table.indexes else (),
+        _build_edits(table, old, None, 0) if table.indexes else (),
         table.logs,
         by_service,
     )
 
 
-def _edits(table: Table, old: Stored | None, new: Item | None, new_size: int) -> tuple[IndexEdit, ...]:
+def _build_edits(
+    table: Table, old: StoredItem | None, new: Item | None, new_size: int
+) -> tuple[IndexEdit, ...]:
     edits = []
     for index in table.indexes:
-        before = None if old is None else index.place(old.item)
-        after = None if new is None else index.place(new)
+        before = None if old is None else index.encode_key(old.item)
+        after = None if new is None else index.encode_key(new)
         if before is None and after is None:
             continue
         edits.append(
@@ -79,12 +85,12 @@ def _edits(table: Table, old: Stored | None, new: Item | None, new_size: int) ->
                 index,
                 before,
                 after,
-                _held(index, old.item, old.size) if before and old else 0,
-                _held(index, new, new_size) if after and new else 0,
+                _get_size_in_index(index, old.item, old.size) if before and old else 0,
+                _get_size_in_index(index, new, new_size) if after and new else 0,
             )
         )
     return tuple(edits)
 
 
-def _held(index: Index, item: Item, size: int) -> int:
-    return size if index.projected is None else item_size(index.view(item))
+def _get_size_in_index(index: Index, item: Item, size: int) -> int:
+    return size if index.projected is None else item_size(index.project(item))

@@ -1,7 +1,7 @@
-"""A range of rows to walk: which rows, from where to where, in which direction.
+"""Spans: ranges of rows to read in one direction.
 
 A span is a pure value; storage turns it into one SELECT. Positions are tuples of bytes in the order of the
-walked rows: (pk, sk) of a table, (ipk, isk, pk, sk) of an index.
+rows: (pk, sk) of a table, (ipk, isk, pk, sk) of an index.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ Position = tuple[bytes, ...]
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One of `total` even parts of a scan: a partition belongs to the segment of its hash."""
+    """One of `total` even parts of a scan. A partition belongs to one segment by its hash."""
 
     number: int
     total: int
 
-    def holds(self, partition: bytes) -> bool:
+    def contains(self, partition: bytes) -> bool:
+        """Return whether a partition belongs to this segment."""
         return crc32(partition) * self.total >> 32 == self.number
 
 
@@ -31,7 +32,7 @@ class Span(msgspec.Struct, frozen=True):
 
     `partition` is one partition (a query) or None (a scan). `low` and `high` bound the sort key, both
     inclusive unless they are marked open. `segment` is the part of a scan. `after` is the position to resume
-    from, in the direction of the walk.
+    from, in the direction of the span.
     """
 
     table: Table
@@ -46,8 +47,8 @@ class Span(msgspec.Struct, frozen=True):
     forward: bool = True
 
 
-def sort_bounds(part: KeyPart, test: KeyTest) -> dict[str, bytes | bool | None]:
-    """Return the bounds that a test of the sort key sets."""
+def build_sort_bounds(part: KeyPart, test: KeyTest) -> dict[str, bytes | bool | None]:
+    """Return the bounds that a condition on the sort key sets, as arguments of `Span`."""
     values = [part.encode(value) for value in test.values]
     match test.operator:
         case "=":
@@ -63,10 +64,10 @@ def sort_bounds(part: KeyPart, test: KeyTest) -> dict[str, bytes | bool | None]:
         case "between":
             return {"low": values[0], "high": values[1]}
         case "begins_with":
-            return {"low": values[0], "high": after_prefix(values[0]), "high_open": True}
+            return {"low": values[0], "high": find_prefix_end(values[0]), "high_open": True}
 
 
-def after_prefix(prefix: bytes) -> bytes | None:
+def find_prefix_end(prefix: bytes) -> bytes | None:
     """Return the smallest bytes above everything that begins with the prefix, or None if there are none."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None

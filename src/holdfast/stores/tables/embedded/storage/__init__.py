@@ -1,1 +1,1 @@
-"""The only package of the tables engine that contains SQL: rows in, rows out."""
+"""Storage: rows in, rows out. The only package of the tables engine that contains SQL."""

@@ -14,6 +14,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(BackupRecord)
 
 
 def save(connection: apsw.Connection, backup: BackupRecord) -> None:
+    """Insert or replace a backup's record."""
     summary = backup.summary
     connection.execute(
         "INSERT OR REPLACE INTO backups VALUES (?, ?, ?, ?)",
@@ -22,11 +23,13 @@ def save(connection: apsw.Connection, backup: BackupRecord) -> None:
 
 
 def find(connection: apsw.Connection, table: str, id: str) -> BackupRecord | None:
+    """Return the record of a table's backup, or None."""
     row = connection.execute("SELECT record FROM backups WHERE id = ? AND name = ?", (id, table)).fetchone()
     return None if row is None else _DECODER.decode(row[0])
 
 
-def every(connection: apsw.Connection) -> list[BackupRecord]:
+def list_all(connection: apsw.Connection) -> list[BackupRecord]:
+    """Return all backup records, oldest first."""
     rows = connection.execute("SELECT record FROM backups ORDER BY created_at, id")
     return [_DECODER.decode(record) for (record,) in rows]
 

@@ -1,5 +1,6 @@
-"""The catalog: every table's record, cached in compiled form and checked against the file in each
-transaction.
+"""The catalog: the records of all tables, cached in compiled form.
+
+Each transaction checks the cache against the generation in the file.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ _DECODER: Final = msgspec.msgpack.Decoder(TableRecord)
 class Catalog:
     """The tables as of one generation."""
 
-    __slots__ = ("generation", "numbers", "tables")
+    __slots__ = ("generation", "tables_by_number", "tables")
 
     def __init__(self, generation: int, tables: Mapping[str, Table]) -> None:
         self.generation = generation
         self.tables = tables
-        self.numbers = {table.number: table for table in tables.values()}
+        self.tables_by_number = {table.number: table for table in tables.values()}
 
 
 class CatalogCache:
-    """A cache that loads the catalog when its generation changed. Unchanged records are not recompiled.
+    """A cache that reloads the catalog when its generation changed. Unchanged records are not recompiled.
 
     Generations are random rather than counted: a generation from a transaction that did not commit is never
     used again for another state.
@@ -42,22 +43,24 @@ class CatalogCache:
         self.catalog = Catalog(-1, {})
         self._compiled: dict[int, tuple[bytes, Table]] = {}
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
+        """Drop the cached catalog, so that the next access loads it."""
         self.catalog = Catalog(-1, {})
 
-    def current(self, connection: apsw.Connection) -> Catalog:
+    def get_current(self, connection: apsw.Connection) -> Catalog:
         # Read once: another thread, with another state of the database, may replace it between two reads.
+        """Return the catalog as this connection sees it."""
         catalog = self.catalog
-        return catalog if generation_of(connection) == catalog.generation else self.load(connection)
+        return catalog if read_generation(connection) == catalog.generation else self.load(connection)
 
     def load(self, connection: apsw.Connection) -> Catalog:
         """Load the generation and the records in one snapshot, so that they match."""
         with connection:
-            self.catalog = catalog = self._loaded(connection)
+            self.catalog = catalog = self._read_catalog(connection)
         return catalog
 
-    def _loaded(self, connection: apsw.Connection) -> Catalog:
-        generation = generation_of(connection)
+    def _read_catalog(self, connection: apsw.Connection) -> Catalog:
+        generation = read_generation(connection)
         compiled: dict[int, tuple[bytes, Table]] = {}
         tables: dict[str, Table] = {}
         for number, blob in connection.execute("SELECT number, record FROM tables ORDER BY name"):
@@ -69,13 +72,14 @@ class CatalogCache:
         return Catalog(generation, tables)
 
 
-def readable_tables(connection: apsw.Connection, path: str) -> dict[str, frozenset[str]]:
-    """Return the file's tables and the indexes of each, after reading every record and its rows. For
-    `holdfast doctor`.
+def inspect_tables(connection: apsw.Connection, path: str) -> dict[str, frozenset[str]]:
+    """Return the names of the file's tables, each with its indexes, for `holdfast doctor`.
+
+    Raise `StoreFileError` if a record is unreadable or the rows of a table are missing.
     """
-    found: dict[str, frozenset[str]] = {}
+    indexes_by_table: dict[str, frozenset[str]] = {}
     with connection:
-        generation_of(connection)
+        read_generation(connection)
         rows = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         records = list(connection.execute("SELECT name, record FROM tables ORDER BY name"))
     for name, blob in records:
@@ -83,64 +87,68 @@ def readable_tables(connection: apsw.Connection, path: str) -> dict[str, frozens
             table = Table(_DECODER.decode(blob))
         except (msgspec.MsgspecError, LookupError, TypeError) as error:
             raise StoreFileError(
-                f"{path} is damaged: what it says of table {name} cannot be read."
+                f"{path} is damaged: the record of table {name} is unreadable."
+                " Restore the file from a backup."
             ) from error
         if f"items_{table.number}" not in rows:
             raise StoreFileError(
-                f"{path} is damaged: table {name} is named in it, but its items are not there."
+                f"{path} is damaged: the items of table {name} are missing. Restore the file from a backup."
             )
-        found[name] = frozenset(table.record.indexes)
-    return found
+        indexes_by_table[name] = frozenset(table.record.indexes)
+    return indexes_by_table
 
 
-def generation_of(connection: apsw.Connection) -> int:
+def read_generation(connection: apsw.Connection) -> int:
     return connection.execute("SELECT generation FROM meta").get  # type: ignore[no-any-return]
 
 
-def next_number(connection: apsw.Connection) -> int:
-    """Return a number for a table or backup that was never used before."""
+def allocate_number(connection: apsw.Connection) -> int:
+    """Return a number that no table or backup of the file has used before."""
     return connection.execute(  # type: ignore[no-any-return]
         "UPDATE meta SET next_number = next_number + 1 RETURNING next_number - 1"
     ).get
 
 
-class Changes(Protocol):
-    """A unit of work that changes the catalog. It must then discard the catalog it has loaded."""
+class CatalogWriter(Protocol):
+    """A unit of work that changes the catalog. After a change it must reload the catalog."""
 
     connection: apsw.Connection
 
-    def forget_catalog(self) -> None: ...
+    def invalidate_catalog(self) -> None: ...
 
 
-def insert_table(changes: Changes, record: TableRecord) -> None:
-    connection = changes.connection
-    connection.execute(schema.create_items(record.number))
+def insert_table(writer: CatalogWriter, record: TableRecord) -> None:
+    """Add a table to the catalog, with empty rows."""
+    connection = writer.connection
+    connection.execute(schema.build_items_ddl(record.number))
     for index in record.indexes.values():
-        connection.execute(schema.create_index(record.number, index.slot))
+        connection.execute(schema.build_index_ddl(record.number, index.slot))
     connection.execute(
         "INSERT INTO tables (number, name, record) VALUES (?, ?, ?)",
         (record.number, record.definition.name, _ENCODER.encode(record)),
     )
-    _turn_generation(changes)
+    _change_generation(writer)
 
 
-def save_table(changes: Changes, record: TableRecord) -> None:
-    changes.connection.execute(
+def save_table(writer: CatalogWriter, record: TableRecord) -> None:
+    """Replace a table's record."""
+    writer.connection.execute(
         "UPDATE tables SET record = ? WHERE number = ?", (_ENCODER.encode(record), record.number)
     )
-    _turn_generation(changes)
+    _change_generation(writer)
 
 
-def remove_table(changes: Changes, number: int) -> None:
-    """Remove the table from the catalog at once. A job drops its rows."""
-    changes.connection.execute("DELETE FROM tables WHERE number = ?", (number,))
-    _turn_generation(changes)
+def remove_table(writer: CatalogWriter, number: int) -> None:
+    """Remove the table from the catalog. A job deletes its rows later."""
+    writer.connection.execute("DELETE FROM tables WHERE number = ?", (number,))
+    _change_generation(writer)
 
 
 def create_index(connection: apsw.Connection, number: int, slot: int) -> None:
-    connection.execute(schema.create_index(number, slot))
+    """Create the rows of an index, empty."""
+    connection.execute(schema.build_index_ddl(number, slot))
 
 
-def _turn_generation(changes: Changes) -> None:
-    changes.connection.execute("UPDATE meta SET generation = ?", (secrets.randbits(62),))
-    changes.forget_catalog()
+def _change_generation(writer: CatalogWriter) -> None:
+    writer.connection.execute("UPDATE meta SET generation = ?", (secrets.randbits(62),))
+    writer.invalidate_catalog()

@@ -1,8 +1,8 @@
-"""Items as bytes in a row: MessagePack of the plain values.
+"""The stored form of items: MessagePack of their plain values.
 
-Text, binaries, whole numbers of 64 bits, booleans, lists and maps are MessagePack's own, so that reading
-an item to plain Python values is one call into C. Types that MessagePack lacks (other numbers, sets) are
-extensions. See docs/decisions/0002-stored-form.md for the measurement.
+Strings, binaries, integers of up to 64 bits, booleans, lists and maps are MessagePack's own types, so that
+decoding an item to plain Python values is one call into C. Types that MessagePack lacks (other numbers, sets)
+are extensions. See docs/internals/decisions/0002-stored-form.md for the measurement.
 """
 
 from __future__ import annotations
@@ -14,75 +14,78 @@ import msgspec
 
 from holdfast.core.errors import StoreFileError
 from holdfast.operations import numbers
-from holdfast.operations.values import Item, Value, ordered, type_of
+from holdfast.operations.values import Item, Value, get_type_tag, sort_elements
 
-_NUMBER: Final = 1
-_SET: Final = 2
+_NUMBER_CODE: Final = 1
+_SET_CODE: Final = 2
 _AS_IS: Final = frozenset({str, int, bool, bytes, type(None)})
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 
 
 def encode(item: Item) -> bytes:
-    plain = {name: value if type(value) in _AS_IS else _storable(value) for name, value in item.items()}
+    """Encode an item as the bytes of its row."""
+    plain = {name: value if type(value) in _AS_IS else _to_storable(value) for name, value in item.items()}
     try:
         return _ENCODER.encode(plain)
     except OverflowError:
-        return _ENCODER.encode(_with_wide_numbers(plain))
+        return _ENCODER.encode(_wrap_wide_integers(plain))
 
 
 def decode(stored: bytes) -> Item:
+    """Decode the bytes of a row. Raise `StoreFileError` if they are damaged."""
     try:
         return _DECODER.decode(stored)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, ValueError, ArithmeticError) as error:
         raise StoreFileError(
-            "An item in the file cannot be read: the file is damaged. Restore it from a backup."
+            "The file is damaged: an item is unreadable. Restore the file from a backup."
         ) from error
 
 
-def _storable(value: Value) -> Any:
-    """Convert a value to a MessagePack type or an extension. Wide integers stay: they are rare, and the
-    encoder refuses them.
+def _to_storable(value: Value) -> Any:
+    """Convert a value to MessagePack's types and our extensions.
+
+    Integers of more than 64 bits stay as they are: they are rare, and the encoder refuses them.
     """
     kind = type(value)
     if kind in _AS_IS:
         return value
     if kind is dict:
         return {
-            name: inner if type(inner) in _AS_IS else _storable(inner)
+            name: inner if type(inner) in _AS_IS else _to_storable(inner)
             for name, inner in value.items()  # type: ignore[union-attr]
         }
     if kind is list:
-        return [inner if type(inner) in _AS_IS else _storable(inner) for inner in value]  # type: ignore[union-attr]
+        return [inner if type(inner) in _AS_IS else _to_storable(inner) for inner in value]  # type: ignore[union-attr]
     if kind is Decimal:
-        number = numbers.canonical(value)  # type: ignore[arg-type]
-        return _number(number) if type(number) is Decimal else number
-    type_of(value)
-    elements = [_with_wide_numbers(_storable(element)) for element in ordered(value)]  # type: ignore[arg-type]
-    return msgspec.msgpack.Ext(_SET, _ENCODER.encode(elements))
+        number = numbers.canonicalize(value)  # type: ignore[arg-type]
+        return _encode_number(number) if type(number) is Decimal else number
+    get_type_tag(value)
+    elements = [_wrap_wide_integers(_to_storable(element)) for element in sort_elements(value)]  # type: ignore[arg-type]
+    return msgspec.msgpack.Ext(_SET_CODE, _ENCODER.encode(elements))
 
 
-def _with_wide_numbers(value: Any) -> Any:
+def _wrap_wide_integers(value: Any) -> Any:
     """Return the value with each integer of more than 64 bits as an extension."""
     if type(value) is int:
-        return value if _INT_MIN <= value <= _INT_MAX else _number(value)
+        return value if _INT_MIN <= value <= _INT_MAX else _encode_number(value)
     if type(value) is dict:
-        return {name: _with_wide_numbers(inner) for name, inner in value.items()}
+        return {name: _wrap_wide_integers(inner) for name, inner in value.items()}
     if type(value) is list:
-        return [_with_wide_numbers(inner) for inner in value]
+        return [_wrap_wide_integers(inner) for inner in value]
     return value
 
 
-def _number(number: int | Decimal) -> msgspec.msgpack.Ext:
-    return msgspec.msgpack.Ext(_NUMBER, str(number).encode())
+def _encode_number(number: int | Decimal) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(_NUMBER_CODE, str(number).encode())
 
 
-def _extension(code: int, data: memoryview) -> Any:
-    if code == _NUMBER:
+def _decode_extension(code: int, data: memoryview) -> Any:
+    if code == _NUMBER_CODE:
         text = bytes(data).decode()
         return int(text) if text.lstrip("-").isdigit() else Decimal(text)
     return frozenset(_DECODER.decode(data))
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_extension)
+_DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_decode_extension)

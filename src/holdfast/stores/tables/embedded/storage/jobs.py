@@ -1,5 +1,6 @@
-"""Jobs: background work that must survive the process that started it. One row per job, updated as it
-runs.
+"""Job records: background work that survives the process that started it.
+
+Each job has one row, which holds its progress.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def add(connection: apsw.Connection, job: Job) -> None:
     connection.execute("INSERT INTO jobs (record) VALUES (?)", (_ENCODER.encode(job),))
 
 
-def pending(connection: apsw.Connection) -> list[tuple[int, Job]]:
+def list_pending(connection: apsw.Connection) -> list[tuple[int, Job]]:
+    """Return all unfinished jobs with their ids, oldest first."""
     rows = connection.execute("SELECT id, record FROM jobs ORDER BY id")
     return [(id, _DECODER.decode(record)) for id, record in rows]
 

@@ -1,6 +1,4 @@
-"""Single records of a change log: read, blank, remove. Used by erasure; `streams.py` reads those of
-streams.
-"""
+"""Single records of a change log, for erasure. `streams.py` reads the records of streams."""
 
 from __future__ import annotations
 
@@ -8,10 +6,12 @@ from typing import NamedTuple
 
 import apsw
 
-from holdfast.stores.tables.embedded.storage.rows import within_step
+from holdfast.stores.tables.embedded.storage.rows import limit_to_step
 
 
 class LogRecord(NamedTuple):
+    """One record of a change log. `key` is None if an image contains the key."""
+
     seq: int
     pk: bytes
     sk: bytes
@@ -20,13 +20,13 @@ class LogRecord(NamedTuple):
     new: bytes | None
 
 
-def after(connection: apsw.Connection, number: int, seq: int, limit: int) -> list[LogRecord]:
+def read_after(connection: apsw.Connection, number: int, seq: int, limit: int) -> list[LogRecord]:
     """Return the records after `seq`, as many as one step may process."""
     found = connection.execute(
         f"SELECT seq, pk, sk, key, old, new FROM changes_{number} WHERE seq > ? ORDER BY seq LIMIT ?",
         (seq, limit),
     )
-    return within_step(
+    return limit_to_step(
         (LogRecord(*one) for one in found), lambda one: len(one.old or b"") + len(one.new or b"")
     )
 
@@ -35,8 +35,8 @@ def remove(connection: apsw.Connection, number: int, seq: int) -> None:
     connection.execute(f"DELETE FROM changes_{number} WHERE seq = ?", (seq,))
 
 
-def keep_key(connection: apsw.Connection, number: int, seq: int, key: bytes) -> None:
-    """Remove the record's images. The record still says which item changed."""
+def erase_images(connection: apsw.Connection, number: int, seq: int, key: bytes) -> None:
+    """Remove the record's images. The record still names the item that changed."""
     connection.execute(
         f"UPDATE changes_{number} SET old = NULL, new = NULL, key = ? WHERE seq = ?", (key, seq)
     )

@@ -1,4 +1,4 @@
-"""Rows of tables, indexes and logs in bulk, for background work: a bounded batch at a time."""
+"""Rows of tables, indexes and logs in bulk, for background work: one bounded batch at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import apsw
 
 from holdfast.core.limits import EXPIRED_AGE_S_MAX, STEP_BYTES_MAX
 from holdfast.stores.tables.embedded.storage.writer import Writer
-from holdfast.stores.tables.embedded.table import Place
+from holdfast.stores.tables.embedded.table import KeyBytes
 
 T = TypeVar("T")
 
 
 class ItemRow(NamedTuple):
+    """A row of a table's items."""
+
     id: int
     pk: bytes
     sk: bytes
@@ -23,63 +25,79 @@ class ItemRow(NamedTuple):
 
 
 class ChangeRow(NamedTuple):
+    """A record of the change log with the item before the change."""
+
     seq: int
     pk: bytes
     sk: bytes
     old: bytes | None
 
 
-def within_step(found: Iterable[T], size: Callable[[T], int]) -> list[T]:
-    """Return as many of the rows as fit into one step, and at least one if there is any."""
-    taken: list[T] = []
-    room = STEP_BYTES_MAX
-    for one in found:
-        taken.append(one)
-        room -= size(one)
-        if room <= 0:
+def limit_to_step(candidates: Iterable[T], measure: Callable[[T], int]) -> list[T]:
+    """Return the first rows that fit into one step, at least one if there is any.
+
+    `measure` returns the bytes of a row.
+    """
+    batch: list[T] = []
+    bytes_left = STEP_BYTES_MAX
+    for one in candidates:
+        batch.append(one)
+        bytes_left -= measure(one)
+        if bytes_left <= 0:
             break
-    return taken
+    return batch
 
 
-def after(connection: apsw.Connection, number: int, row: int, until: int, limit: int) -> list[ItemRow]:
-    """Return items in row order, from the one after `row` up to `until`."""
+def read_after(
+    connection: apsw.Connection, number: int, after_id: int, until: int, limit: int
+) -> list[ItemRow]:
+    """Return the next items in row order, with ids above `after_id` and up to `until`."""
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
-        (row, until, limit),
+        (after_id, until, limit),
     )
-    return within_step((ItemRow(*one) for one in found), lambda one: one.size)
+    return limit_to_step((ItemRow(*one) for one in found), lambda one: one.size)
 
 
-def last(connection: apsw.Connection, number: int) -> int:
+def read_last_id(connection: apsw.Connection, number: int) -> int:
+    """Return the highest row id of the table, or 0."""
     return connection.execute(f"SELECT coalesce(max(id), 0) FROM items_{number}").get  # type: ignore[no-any-return]
 
 
-def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> list[ItemRow]:
+def find_expired(connection: apsw.Connection, number: int, now: int, limit: int) -> list[ItemRow]:
     """Return items past their end of life. As in DynamoDB, an end more than five years ago is ignored."""
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number}"
         " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
         (now - EXPIRED_AGE_S_MAX, now, limit),
     )
-    return within_step((ItemRow(*one) for one in found), lambda one: one.size)
+    return limit_to_step((ItemRow(*one) for one in found), lambda one: one.size)
 
 
 def add_index_row(
-    connection: apsw.Connection, number: int, slot: int, place: Place, row: ItemRow, held: int | None
+    connection: apsw.Connection,
+    number: int,
+    slot: int,
+    key_bytes: KeyBytes,
+    row: ItemRow,
+    view_size: int | None,
 ) -> bool:
-    """Add a row and return whether it was new: a write during the backfill may have added it already."""
+    """Add a row to an index. Return False if it exists: a write during the backfill may have added it.
+
+    `view_size` is the size of the index's copy of the item, or None if the index holds whole items.
+    """
     connection.execute(
         f"INSERT OR IGNORE INTO index_{number}_{slot} (ipk, isk, pk, sk, id, size) VALUES (?, ?, ?, ?, ?, ?)",
-        (*place, row.pk, row.sk, row.id, held),
+        (*key_bytes, row.pk, row.sk, row.id, view_size),
     )
     return bool(connection.changes())
 
 
-def set_expiry(connection: apsw.Connection, number: int, row: int, expires: int | None) -> None:
-    connection.execute(f"UPDATE items_{number} SET expires = ? WHERE id = ?", (expires, row))
+def set_expiry(connection: apsw.Connection, number: int, row_id: int, expires: int | None) -> None:
+    connection.execute(f"UPDATE items_{number} SET expires = ? WHERE id = ?", (expires, row_id))
 
 
-def changes_back(
+def read_changes_back(
     connection: apsw.Connection, number: int, newest: int, oldest: int, limit: int
 ) -> list[ChangeRow]:
     """Return changes from `newest` back to `oldest`, both included."""
@@ -88,29 +106,35 @@ def changes_back(
         "?",
         (newest, oldest, limit),
     )
-    return within_step((ChangeRow(*one) for one in found), lambda one: len(one.old or b""))
+    return limit_to_step((ChangeRow(*one) for one in found), lambda one: len(one.old or b""))
 
 
-def put_raw(writer: Writer, number: int, place: Place, blob: bytes | None, size: int) -> None:
-    """Write an item of a backup: a row without indexes, log or lifetime."""
+def put_row(writer: Writer, number: int, key_bytes: KeyBytes, blob: bytes | None, size: int) -> None:
+    """Write one item of a backup, or delete it if `blob` is None.
+
+    A backup has no indexes, log or lifetimes.
+    """
     connection = writer.connection
     former = connection.execute(
-        f"SELECT id, size FROM items_{number} WHERE pk = ? AND sk = ?", place
+        f"SELECT id, size FROM items_{number} WHERE pk = ? AND sk = ?", key_bytes
     ).fetchone()
     if former is not None:
         connection.execute(f"DELETE FROM items_{number} WHERE id = ?", (former[0],))
         writer.tally(number, 0, -1, -former[1])
     if blob is not None:
         connection.execute(
-            f"INSERT INTO items_{number} (pk, sk, size, item) VALUES (?, ?, ?, ?)", (*place, size, blob)
+            f"INSERT INTO items_{number} (pk, sk, size, item) VALUES (?, ?, ?, ?)", (*key_bytes, size, blob)
         )
         writer.tally(number, 0, 1, size)
 
 
-def empty_index(connection: apsw.Connection, number: int, slot: int, limit: int) -> bool:
-    """Delete some rows of an unused index, or drop it once it is empty. Return whether rows may be left."""
+def delete_index_rows(connection: apsw.Connection, number: int, slot: int, limit: int) -> bool:
+    """Delete some rows of an unused index. Return whether rows may be left.
+
+    If the index is empty, drop it.
+    """
     name = f"index_{number}_{slot}"
-    if not _exists(connection, name):
+    if not _table_exists(connection, name):
         return False
     connection.execute(
         f"DELETE FROM {name} WHERE (ipk, isk, pk, sk) IN (SELECT ipk, isk, pk, sk FROM {name} LIMIT ?)",
@@ -123,17 +147,17 @@ def empty_index(connection: apsw.Connection, number: int, slot: int, limit: int)
     return False
 
 
-def empty_table(connection: apsw.Connection, number: int, limit: int) -> bool:
+def delete_table_rows(connection: apsw.Connection, number: int, limit: int) -> bool:
     """Delete some rows of a table and its indexes. Return whether rows may be left.
 
-    The table's counts stay until `empty_log`, because they hold the log's numbering.
+    The table's counts stay until `delete_log_rows`, because they hold the log's sequence number.
     """
     slots: list[tuple[int]] = connection.execute(  # type: ignore[assignment]
         "SELECT slot FROM counts WHERE number = ? AND slot > 0", (number,)
     ).fetchall()
-    if any(empty_index(connection, number, slot, limit) for (slot,) in slots):
+    if any(delete_index_rows(connection, number, slot, limit) for (slot,) in slots):
         return True
-    if not _exists(connection, f"items_{number}"):
+    if not _table_exists(connection, f"items_{number}"):
         return False
     if _delete_first(connection, f"items_{number}", "id", "size", limit):
         return True
@@ -141,12 +165,13 @@ def empty_table(connection: apsw.Connection, number: int, limit: int) -> bool:
     return False
 
 
-def empty_log(connection: apsw.Connection, number: int, limit: int) -> bool:
-    """Delete some records of a change log, or drop it and the counts once it is empty. Return whether any may
-    be left.
+def delete_log_rows(connection: apsw.Connection, number: int, limit: int) -> bool:
+    """Delete some records of a change log. Return whether records may be left.
+
+    If the log is empty, drop it and the table's counts.
     """
     size = "coalesce(length(old), 0) + coalesce(length(new), 0)"
-    if _exists(connection, f"changes_{number}"):
+    if _table_exists(connection, f"changes_{number}"):
         if _delete_first(connection, f"changes_{number}", "seq", size, limit):
             return True
         connection.execute(f"DROP TABLE changes_{number}")
@@ -159,11 +184,11 @@ def _delete_first(connection: apsw.Connection, name: str, column: str, size: str
     found: list[tuple[int, int]] = connection.execute(  # type: ignore[assignment]
         f"SELECT {column}, {size} FROM {name} ORDER BY {column} LIMIT ?", (limit,)
     ).fetchall()
-    taken = within_step(found, lambda one: one[1])
-    if taken:
-        connection.execute(f"DELETE FROM {name} WHERE {column} <= ?", (taken[-1][0],))
-    return bool(taken)
+    batch = limit_to_step(found, lambda one: one[1])
+    if batch:
+        connection.execute(f"DELETE FROM {name} WHERE {column} <= ?", (batch[-1][0],))
+    return bool(batch)
 
 
-def _exists(connection: apsw.Connection, name: str) -> bool:
+def _table_exists(connection: apsw.Connection, name: str) -> bool:
     return bool(connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = ?", (name,)).get)

@@ -1,9 +1,9 @@
-"""The tables of the database file, and the migrations of an older file.
+"""The tables of the database file, and the migrations of older files.
 
 meta       one row; `generation` changes with every change of the catalog, so that each transaction can
            see whether the definitions cached in this process are still valid
 tables     the catalog: a record per table
-counts     per table (slot 0) and index: items, bytes, and the last number used in the change log
+counts     per table (slot 0) and index: items, bytes, and the last sequence number of the change log
 items_N    the items of table N; index_N_S the rows of its index in slot S; changes_N its change log
 streams, backups, tokens, jobs   as named
 """
@@ -37,7 +37,8 @@ CREATE TABLE jobs (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
 SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL + CREATE_LEASES),))
 
 
-def create_items(number: int) -> str:
+def build_items_ddl(number: int) -> str:
+    """Return the SQL that creates the rows and the change log of a table."""
     return f"""
 CREATE TABLE items_{number} (id INTEGER PRIMARY KEY, pk BLOB NOT NULL, sk BLOB NOT NULL,
                              size INTEGER NOT NULL, expires INTEGER, item BLOB NOT NULL);
@@ -50,9 +51,10 @@ INSERT INTO counts (number, slot) VALUES ({number}, 0);
 """
 
 
-def create_index(number: int, slot: int) -> str:
-    """Return the SQL that creates an index. `size` is that of the index's copy; NULL if it is the whole
-    item.
+def build_index_ddl(number: int, slot: int) -> str:
+    """Return the SQL that creates the rows of an index.
+
+    Their `size` is that of the index's copy of the item; NULL if the index holds whole items.
     """
     return f"""
 CREATE TABLE index_{number}_{slot} (ipk BLOB NOT NULL, isk BLOB NOT NULL, pk BLOB NOT NULL, sk BLOB NOT NULL,

@@ -1,5 +1,6 @@
-"""SQL for the rows of one table or index, built once per table: prepared statements are cached by their
-text.
+"""SQL for the rows of one table or index, built once per table or index.
+
+The driver caches prepared statements by their text.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class IndexStatements:
 
 
 @lru_cache(maxsize=4096)
-def of_items(number: int) -> ItemStatements:
+def get_item_statements(number: int) -> ItemStatements:
     return ItemStatements(number)
 
 
 @lru_cache(maxsize=16384)
-def of_index(number: int, slot: int) -> IndexStatements:
+def get_index_statements(number: int, slot: int) -> IndexStatements:
     return IndexStatements(number, slot)

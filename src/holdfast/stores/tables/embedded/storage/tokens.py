@@ -13,11 +13,13 @@ def find(connection: apsw.Connection, token: str, since: float) -> bytes | None:
     return None if row is None else row[0]
 
 
-def keep(connection: apsw.Connection, token: str, fingerprint: bytes, now: float) -> None:
+def save(connection: apsw.Connection, token: str, fingerprint: bytes, now: float) -> None:
+    """Store the token of a request."""
     connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (token, fingerprint, now))
 
 
 def trim(connection: apsw.Connection, before: float, limit: int) -> int:
+    """Delete tokens used up to a time, oldest first. Return how many."""
     connection.execute(
         "DELETE FROM tokens WHERE token IN (SELECT token FROM tokens WHERE at <= ? ORDER BY at LIMIT ?)",
         (before, limit),
@@ -26,4 +28,5 @@ def trim(connection: apsw.Connection, before: float, limit: int) -> int:
 
 
 def has_older(connection: apsw.Connection, before: float) -> bool:
+    """Return whether a token was used up to a time."""
     return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM tokens WHERE at <= ?)", (before,)).get)

@@ -1,4 +1,4 @@
-"""Walks a span: one SELECT, with rows as they are read.
+"""The walk over a span: one SELECT, whose rows are read as needed.
 
 A segmented scan walks only the keys, which are all in one index of the file, and fetches only the items of
 its segment.
@@ -12,19 +12,20 @@ import apsw
 
 from holdfast.stores.tables.embedded.plan.span import Segment, Span
 
-Row = tuple[bytes, int, int]
-"""What a page needs of a row: the item, its size, and the size of what the index holds of it."""
+SpanRow = tuple[bytes, int, int]
+"""A row of a page: the item, its size, and the size of the index's copy of it."""
 
 
-def rows(connection: apsw.Connection, span: Span, limit: int | None) -> Iterator[Row]:
+def select_rows(connection: apsw.Connection, span: Span, limit: int | None) -> Iterator[SpanRow]:
+    """Iterate over the rows of a span, in its order."""
     number, index = span.table.number, span.index
     if span.segment is not None:
-        return _rows_of_segment(connection, span, span.segment)
+        return _select_segment_rows(connection, span, span.segment)
     if index is None:
-        sql, bindings = _select(span, f"SELECT item, size, size FROM items_{number}")
+        sql, bindings = _build_select(span, f"SELECT item, size, size FROM items_{number}")
     else:
         # CROSS JOIN is SQLite's way to fix the order: walk the index, look up each item by its row.
-        sql, bindings = _select(
+        sql, bindings = _build_select(
             span,
             f"SELECT i.item, i.size, coalesce(x.size, i.size) FROM index_{number}_{index.slot} x"
             f" CROSS JOIN items_{number} i ON i.id = x.id",
@@ -35,31 +36,32 @@ def rows(connection: apsw.Connection, span: Span, limit: int | None) -> Iterator
     return connection.execute(sql, bindings)
 
 
-def _rows_of_segment(connection: apsw.Connection, span: Span, segment: Segment) -> Iterator[Row]:
+def _select_segment_rows(connection: apsw.Connection, span: Span, segment: Segment) -> Iterator[SpanRow]:
     number, index = span.table.number, span.index
     if index is None:
-        sql, bindings = _select(span, f"SELECT pk, id, NULL FROM items_{number}")
+        sql, bindings = _build_select(span, f"SELECT pk, id, NULL FROM items_{number}")
     else:
-        sql, bindings = _select(span, f"SELECT ipk, id, size FROM index_{number}_{index.slot} x")
+        sql, bindings = _build_select(span, f"SELECT ipk, id, size FROM index_{number}_{index.slot} x")
     fetch = f"SELECT item, size, coalesce(?, size) FROM items_{number} WHERE id = ?"
-    for partition, row, held in connection.execute(sql, bindings):
-        if segment.holds(partition):
-            yield from connection.execute(fetch, (held, row))
+    for partition, row, view_size in connection.execute(sql, bindings):
+        if segment.contains(partition):
+            yield from connection.execute(fetch, (view_size, row))
 
 
-def _select(span: Span, sql: str) -> tuple[str, list[bytes | int]]:
-    """Return the statement of a span. Its text depends only on the span's form, so that it is prepared
-    once.
+def _build_select(span: Span, sql: str) -> tuple[str, list[bytes | int]]:
+    """Return the statement of a span and its bindings.
+
+    The text depends only on the form of the span, so that SQLite prepares it once.
     """
     columns = ("pk", "sk") if span.index is None else ("ipk", "isk", "x.pk", "x.sk")
-    conditions, bindings = _conditions(span, columns)
+    conditions, bindings = _build_conditions(span, columns)
     if conditions:
         sql += " WHERE " + " AND ".join(conditions)
     direction = "" if span.forward else " DESC"
     return sql + " ORDER BY " + ", ".join(column + direction for column in columns), bindings
 
 
-def _conditions(span: Span, columns: tuple[str, ...]) -> tuple[list[str], list[bytes | int]]:
+def _build_conditions(span: Span, columns: tuple[str, ...]) -> tuple[list[str], list[bytes | int]]:
     conditions: list[str] = []
     bindings: list[bytes | int] = []
 
@@ -75,6 +77,6 @@ def _conditions(span: Span, columns: tuple[str, ...]) -> tuple[list[str], list[b
     if span.high is not None:
         add(f"{sort} {'<' if span.high_open else '<='} ?", span.high)
     if span.after is not None:
-        places = ", ".join("?" * len(span.after))
-        add(f"({', '.join(columns)}) {'>' if span.forward else '<'} ({places})", *span.after)
+        placeholders = ", ".join("?" * len(span.after))
+        add(f"({', '.join(columns)}) {'>' if span.forward else '<'} ({placeholders})", *span.after)
     return conditions, bindings

@@ -1,4 +1,4 @@
-"""One unit of work inside the committer's transaction: reads items and applies changes."""
+"""The writer: one unit of work inside the committer's transaction. It reads items and applies changes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import msgspec
 
 from holdfast.core.errors import NotFound
 from holdfast.stores.sqlite import Batch
-from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, Stored
+from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, StoredItem
 from holdfast.stores.tables.embedded.storage import codec, counts, statements
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
-from holdfast.stores.tables.embedded.storage.shared import Shared, Tallies
-from holdfast.stores.tables.embedded.table import Place, Table
+from holdfast.stores.tables.embedded.storage.transaction_state import Tallies, TransactionState
+from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
 INSERT, MODIFY, REMOVE = 0, 1, 2
 
@@ -27,74 +27,81 @@ class Writer:
         self._cache = cache
         self._tallies: Tallies = {}
         if batch.shared is None:
-            batch.shared = shared = Shared(connection)
-            batch.before_commit(shared.write_down)
-        self._shared: Shared = batch.shared
+            batch.shared = shared = TransactionState(connection)
+            batch.before_commit(shared.flush)
+        self._shared: TransactionState = batch.shared
 
     @property
     def catalog(self) -> Catalog:
         """Return the tables as they are in this transaction: loaded once, and again after a change."""
         catalog = self._shared.catalog
         if catalog is None:
-            self._shared.catalog = catalog = self._cache.current(self.connection)
+            self._shared.catalog = catalog = self._cache.get_current(self.connection)
         return catalog
 
-    def forget_catalog(self) -> None:
+    def invalidate_catalog(self) -> None:
+        """Make the transaction load the catalog again at the next access."""
         self._shared.catalog = None
 
-    def table(self, name: str) -> Table:
-        """Return the table. Raise if its items are not writable."""
+    def get_table(self, name: str) -> Table:
+        """Return the table. Raise `NotFound` if it does not exist or is still being restored."""
         table = self.catalog.tables.get(name)
         if table is None or table.record.status == "CREATING":
             raise NotFound("Requested resource not found")
         return table
 
-    def read(self, table: Table, place: Place) -> Stored | None:
-        row = self.connection.execute(statements.of_items(table.number).read, place).fetchone()
-        return None if row is None else Stored(row[0], codec.decode(row[1]), row[2])
+    def read(self, table: Table, key_bytes: KeyBytes) -> StoredItem | None:
+        """Return the item with this key as it is in this transaction, or None."""
+        row = self.connection.execute(statements.get_item_statements(table.number).read, key_bytes).fetchone()
+        return None if row is None else StoredItem(row[0], codec.decode(row[1]), row[2])
 
     def apply(self, change: Change) -> None:
+        """Write a change: the item, its index rows and the log."""
         blob = None if change.new is None else codec.encode(change.new)
         row = self._apply_item(change, blob)
         for edit in change.edits:
             self._apply_edit(edit, change, row)
-        if change.logged:
+        if change.is_logged:
             self._log(change, blob)
 
     def _apply_item(self, change: Change, blob: bytes | None) -> int:
         table, old, new = change.table, change.old, change.new
-        sql = statements.of_items(table.number)
+        sql = statements.get_item_statements(table.number)
         if new is None:
             assert old is not None
             self.connection.execute(sql.delete, (old.id,))
             self.tally(table.number, 0, -1, -old.size)
             return old.id
-        expires = table.end_of_life(new)
+        expires = table.get_end_of_life(new)
         if old is not None:
             self.connection.execute(sql.update, (change.new_size, expires, blob, old.id))
             self.tally(table.number, 0, 0, change.new_size - old.size)
             return old.id
-        self.connection.execute(sql.insert, (*change.place, change.new_size, expires, blob))
+        self.connection.execute(sql.insert, (*change.key_bytes, change.new_size, expires, blob))
         self.tally(table.number, 0, 1, change.new_size)
         return self.connection.last_insert_rowid()
 
     def _apply_edit(self, edit: IndexEdit, change: Change, row: int) -> None:
         number, slot = change.table.number, edit.index.slot
-        sql = statements.of_index(number, slot)
-        if edit.index.record.backfilling and edit.old is not None and not self._has(sql, edit.old, change):
+        sql = statements.get_index_statements(number, slot)
+        if (
+            edit.index.record.backfilling
+            and edit.old is not None
+            and not self._has_index_row(sql, edit.old, change)
+        ):
             # The backfill has not reached this item yet: the index neither holds nor counts it.
             edit = msgspec.structs.replace(edit, old=None, old_size=0)
         whole = edit.index.projected is None
         if edit.old is not None and edit.old != edit.new:
-            self.connection.execute(sql.delete, edit.old + change.place)
+            self.connection.execute(sql.delete, edit.old + change.key_bytes)
         if edit.new is not None and (edit.old != edit.new or (not whole and edit.old_size != edit.new_size)):
             size = None if whole else edit.new_size
-            self.connection.execute(sql.put, (*edit.new, *change.place, row, size))
+            self.connection.execute(sql.put, (*edit.new, *change.key_bytes, row, size))
         items = (edit.new is not None) - (edit.old is not None)
         self.tally(number, slot, items, edit.new_size - edit.old_size)
 
-    def _has(self, sql: statements.IndexStatements, place: Place, change: Change) -> bool:
-        return self.connection.execute(sql.has, place + change.place).fetchone() is not None
+    def _has_index_row(self, sql: statements.IndexStatements, key_bytes: KeyBytes, change: Change) -> bool:
+        return self.connection.execute(sql.has, key_bytes + change.key_bytes).fetchone() is not None
 
     def _log(self, change: Change, blob: bytes | None) -> None:
         """Add the change to the log. The key is stored only if no stored image contains it."""
@@ -103,15 +110,15 @@ class Writer:
         after = blob if table.logs_new else None
         key = None
         if before is None and after is None:
-            key = codec.encode(table.key_of(new if new is not None else old.item))  # type: ignore[union-attr]
+            key = codec.encode(table.extract_key(new if new is not None else old.item))  # type: ignore[union-attr]
         self.connection.execute(
-            statements.of_items(table.number).log,
+            statements.get_item_statements(table.number).log,
             (
-                self._shared.next_sequence(table.number),
+                self._shared.allocate_sequence(table.number),
                 int(self.now * 1000),
                 INSERT if old is None else REMOVE if new is None else MODIFY,
                 change.by_service,
-                *change.place,
+                *change.key_bytes,
                 key,
                 before,
                 after,
@@ -119,6 +126,7 @@ class Writer:
         )
 
     def tally(self, number: int, slot: int, items: int, size: int) -> None:
+        """Count items and bytes that this unit adds to a table or index."""
         if not items and not size:
             return
         tally = self._tallies.get((number, slot))
@@ -128,24 +136,24 @@ class Writer:
             tally[0] += items
             tally[1] += size
 
-    def counts(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return items and bytes by slot, including the changes of this transaction and this unit so far."""
+    def read_counts(self, number: int) -> dict[int, tuple[int, int]]:
+        """Return items and bytes by slot, including the changes of this transaction and this unit."""
         return {
-            slot: self._with(number, slot, *kept)
-            for slot, kept in counts.of_table(self.connection, number).items()
+            slot: self._add_tallies(number, slot, *stored)
+            for slot, stored in counts.read_counts(self.connection, number).items()
         }
 
-    def _with(self, number: int, slot: int, items: int, size: int) -> tuple[int, int]:
+    def _add_tallies(self, number: int, slot: int, items: int, size: int) -> tuple[int, int]:
         for tallies in (self._shared.tallies, self._tallies):
             more = tallies.get((number, slot), (0, 0))
             items, size = items + more[0], size + more[1]
         return items, size
 
-    def last_sequence(self, number: int) -> int:
-        """Return the last number used in a table's change log, including this transaction."""
-        return self._shared.last_sequence(number)
+    def get_last_sequence(self, number: int) -> int:
+        """Return the last sequence number used in a table's change log, including this transaction."""
+        return self._shared.get_last_sequence(number)
 
     def finish(self) -> None:
-        """Add the unit's counts to the transaction. Called after the last change of the unit."""
-        self._shared.add(self._tallies)
+        """Add the unit's counts to the transaction. Call it after the last change of the unit."""
+        self._shared.add_tallies(self._tallies)
         self._tallies = {}

@@ -1,43 +1,41 @@
-"""Key validation against a table's schema: returns the place of a key or an item, or raises DynamoDB's
-error.
-"""
+"""Key validation against a table's schema: returns the encoded key, or raises DynamoDB's error."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from holdfast.core.errors import EmptyKeyValue, InvalidRequest
-from holdfast.operations.values import Item, Value, type_of
+from holdfast.operations.values import Item, Value, get_type_tag
 from holdfast.stores.tables.checks.definitions import INVALID
-from holdfast.stores.tables.embedded.table import KeyPart, Place, Table
+from holdfast.stores.tables.embedded.table import KeyBytes, KeyPart, Table
 
 NOT_VALID: Final = "One or more parameter values are not valid. "
-NOT_THE_SCHEMA: Final = "The provided key element does not match the schema"
+SCHEMA_MISMATCH: Final = "The provided key element does not match the schema"
 
 
-def place_of_key(table: Table, key: Item, *, opening: str = NOT_VALID) -> Place:
-    """Return the place of the item with this key. The key must have exactly the schema's attributes.
+def validate_key(table: Table, key: Item, *, prefix: str = NOT_VALID) -> KeyBytes:
+    """Return a key as bytes. It must have exactly the schema's attributes.
 
-    `opening` is the beginning of the error for an empty value: DynamoDB uses an older text for a starting
-    key.
+    `prefix` is the beginning of the error for an empty value: DynamoDB uses an older text for a starting key.
     """
     keys = table.keys
     if len(key) != len(keys.parts):
-        raise InvalidRequest(NOT_THE_SCHEMA)
-    partition = _key_bytes(keys.partition, key, opening)
-    return partition, b"" if keys.sort is None else _key_bytes(keys.sort, key, opening)
+        raise InvalidRequest(SCHEMA_MISMATCH)
+    partition = _encode_key_part(keys.partition, key, prefix)
+    return partition, b"" if keys.sort is None else _encode_key_part(keys.sort, key, prefix)
 
 
-def _key_bytes(part: KeyPart, key: Item, opening: str) -> bytes:
+def _encode_key_part(part: KeyPart, key: Item, prefix: str) -> bytes:
     value = key.get(part.name)
     if type(value) not in part.types:
-        raise InvalidRequest(NOT_THE_SCHEMA)
+        raise InvalidRequest(SCHEMA_MISMATCH)
     if not value and part.tag != "N":
-        raise EmptyKeyValue(no_empty_key(part, opening=opening))
-    return sized(part, part.encode(value))
+        raise EmptyKeyValue(format_empty_key_error(part, prefix=prefix))
+    return check_key_size(part, part.encode(value))
 
 
-def sized(part: KeyPart, encoded: bytes) -> bytes:
+def check_key_size(part: KeyPart, encoded: bytes) -> bytes:
+    """Return the bytes of a key attribute. Raise `InvalidRequest` if there are too many."""
     if len(encoded) > part.bytes_max:
         raise InvalidRequest(
             INVALID
@@ -50,35 +48,35 @@ def sized(part: KeyPart, encoded: bytes) -> bytes:
     return encoded
 
 
-def no_empty_key(part: KeyPart, *, opening: str = NOT_VALID) -> str:
-    return f"{opening}{empty_value(part)} Key: {part.name}"
+def format_empty_key_error(part: KeyPart, *, prefix: str = NOT_VALID) -> str:
+    return f"{prefix}{format_empty_value_error(part)} Key: {part.name}"
 
 
-def empty_value(part: KeyPart) -> str:
+def format_empty_value_error(part: KeyPart) -> str:
     noun = "string" if part.tag == "S" else "binary"
     return f"The AttributeValue for a key attribute cannot contain an empty {noun} value."
 
 
-def place_of_item(table: Table, item: Item) -> Place:
-    """Return the place of a whole item. Its key must be present, and its index keys must have their types."""
+def validate_item_key(table: Table, item: Item) -> KeyBytes:
+    """Return the key of a whole item as bytes. Its index keys must have their types."""
     keys = table.keys
-    partition = _item_key_bytes(keys.partition, item)
-    sort = b"" if keys.sort is None else _item_key_bytes(keys.sort, item)
+    partition = _encode_item_key_part(keys.partition, item)
+    sort = b"" if keys.sort is None else _encode_item_key_part(keys.sort, item)
     check_index_keys(table, item)
     return partition, sort
 
 
-def _item_key_bytes(part: KeyPart, item: Item) -> bytes:
+def _encode_item_key_part(part: KeyPart, item: Item) -> bytes:
     if part.name not in item:
         raise InvalidRequest(f"{INVALID}Missing the key {part.name} in the item")
     value = item[part.name]
     if type(value) not in part.types:
         raise InvalidRequest(
-            f"{INVALID}Type mismatch for key {part.name} expected: {part.tag} actual: {type_of(value)}"
+            f"{INVALID}Type mismatch for key {part.name} expected: {part.tag} actual: {get_type_tag(value)}"
         )
     if not value and part.tag != "N":
-        raise EmptyKeyValue(no_empty_key(part))
-    return sized(part, part.encode(value))
+        raise EmptyKeyValue(format_empty_key_error(part))
+    return check_key_size(part, part.encode(value))
 
 
 def check_index_keys(table: Table, item: Item) -> None:
@@ -90,14 +88,16 @@ def check_index_keys(table: Table, item: Item) -> None:
 
 
 def check_index_key(index_name: str, part: KeyPart, value: Value) -> None:
+    """Raise if the value of an index key attribute has the wrong type, is empty or is too large."""
     if type(value) not in part.types:
         raise InvalidRequest(
             f"{INVALID}Type mismatch for Index Key {part.name} Expected: {part.tag}"
-            f" Actual: {type_of(value)} IndexName: {index_name}"
+            f" Actual: {get_type_tag(value)} IndexName: {index_name}"
         )
     if not value and part.tag != "N":
         raise EmptyKeyValue(
-            f"{NOT_VALID}A value specified for a secondary index key is not supported. {empty_value(part)}"
+            f"{NOT_VALID}A value specified for a secondary index key is not supported. "
+            f"{format_empty_value_error(part)}"
             f" IndexName: {index_name}, IndexKey: {part.name}"
         )
-    sized(part, part.encode(value))
+    check_key_size(part, part.encode(value))

@@ -1,7 +1,7 @@
-"""Query and Scan checked against the table: the index, the key condition, the starting key, the selection.
+"""Query and Scan validation against the table: the index, the key condition, the starting key, the selection.
 
-The result is a `Span` to walk and a `Selection` of what to return of each item. The checks run in the
-service's order.
+The result is the `Span` to read and the `Selection` of each item's parts. The checks run in the service's
+order.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import EmptyKeyValue, InvalidRequest
+from holdfast.operations.expressions.condition_paths import find_paths, find_root_attributes
 from holdfast.operations.expressions.key_conditions import KeyTest
-from holdfast.operations.expressions.mentions import paths_of, roots_of
 from holdfast.operations.expressions.nodes import Condition, Projection
 from holdfast.operations.tables import Query, Scan
 from holdfast.operations.values import Item
 from holdfast.stores.tables.checks.definitions import INVALID
-from holdfast.stores.tables.embedded.plan.span import Position, Segment, Span, sort_bounds
+from holdfast.stores.tables.embedded.plan.span import Position, Segment, Span, build_sort_bounds
 from holdfast.stores.tables.embedded.table import Index, KeyPart, Keys, Table
 from holdfast.stores.tables.embedded.validate.keys import (
-    NOT_THE_SCHEMA,
-    no_empty_key,
-    place_of_key,
-    sized,
+    SCHEMA_MISMATCH,
+    check_key_size,
+    format_empty_key_error,
+    validate_key,
 )
 from holdfast.stores.tables.embedded.validate.updates import check_nested_paths
 
@@ -29,15 +29,19 @@ START_KEY_INVALID = "The provided starting key is invalid"
 
 
 class Selection(NamedTuple):
-    """The parts of each item to return. `whole` fetches from the table what a local index does not hold."""
+    """The parts of each item to return.
+
+    `whole` fetches attributes from the table that a local index lacks.
+    """
 
     projection: Projection | None
     whole: bool
     count_only: bool
 
 
-def query(table: Table, operation: Query) -> tuple[Span, Selection]:
-    index = index_of(table, operation.index, consistent=operation.consistent)
+def validate_query(table: Table, operation: Query) -> tuple[Span, Selection]:
+    """Return the span and the selection of a query."""
+    index = find_index(table, operation.index, consistent=operation.consistent)
     keys = index.keys if index else table.keys
     if len(operation.key_condition) > 2:
         raise InvalidRequest(
@@ -45,7 +49,7 @@ def query(table: Table, operation: Query) -> tuple[Span, Selection]:
             f"attributes defined in the schema ({len(keys.parts)})"
         )
     start = operation.start_key
-    if start is not None and len(start) != len(start_key_names(table, index)):
+    if start is not None and len(start) != len(get_start_key_names(table, index)):
         raise InvalidRequest(START_KEY_INVALID)
     tests = {test.attribute: test for test in operation.key_condition}
     for part in keys.parts:
@@ -56,30 +60,32 @@ def query(table: Table, operation: Query) -> tuple[Span, Selection]:
     sort_test = tests.get(keys.sort.name) if keys.sort else None
     if start is not None:
         _check_start_of_query(table, keys, start, tests, sort_test)
-    selection = _selection(table, index, operation, keys)
-    bounds = sort_bounds(keys.sort, sort_test) if keys.sort and sort_test else {}
-    after = None if start is None else position(table, index, start)
+    selection = _validate_selection(table, index, operation, keys)
+    bounds = build_sort_bounds(keys.sort, sort_test) if keys.sort and sort_test else {}
+    after = None if start is None else encode_position(table, index, start)
     return Span(table, index, partition, after=after, forward=operation.forward, **bounds), selection  # type: ignore[arg-type]
 
 
-def scan(table: Table, operation: Scan) -> tuple[Span, Selection]:
-    index = index_of(table, operation.index, consistent=operation.consistent)
+def validate_scan(table: Table, operation: Scan) -> tuple[Span, Selection]:
+    """Return the span and the selection of a scan."""
+    index = find_index(table, operation.index, consistent=operation.consistent)
     start = operation.start_key
     segment = after = None
     if operation.segments is not None and operation.segment is not None and operation.segments > 1:
         segment = Segment(operation.segment, operation.segments)
     if start is not None:
-        after = _start_of_scan(table, index, operation, start)
-        if segment is not None and not segment.holds(after[0]):
+        after = _validate_start_of_scan(table, index, operation, start)
+        if segment is not None and not segment.contains(after[0]):
             raise InvalidRequest(
                 f"{START_KEY_INVALID}: Invalid ExclusiveStartKey. Please use ExclusiveStartKey with correct"
                 f" Segment. TotalSegments: {operation.segments} Segment: {operation.segment}"
             )
-    selection = _selection(table, index, operation, None)
+    selection = _validate_selection(table, index, operation, None)
     return Span(table, index, segment=segment, after=after), selection
 
 
-def index_of(table: Table, name: str | None, *, consistent: bool) -> Index | None:
+def find_index(table: Table, name: str | None, *, consistent: bool) -> Index | None:
+    """Return the index to read, or None for the table. Raise if it cannot be read in this way."""
     if name is None:
         return None
     index = table.indexes_by_name.get(name)
@@ -87,24 +93,25 @@ def index_of(table: Table, name: str | None, *, consistent: bool) -> Index | Non
         raise InvalidRequest(f"The table does not have the specified index: {name}")
     if index.is_global and consistent:
         raise InvalidRequest("Consistent reads are not supported on global secondary indexes")
-    if not index.readable:
+    if not index.is_readable:
         raise InvalidRequest(f"Cannot read from backfilling global secondary index: {name}")
     return index
 
 
-def start_key_names(table: Table, index: Index | None) -> tuple[str, ...]:
+def get_start_key_names(table: Table, index: Index | None) -> tuple[str, ...]:
+    """Return the attributes of a starting key."""
     return index.start_key_names if index else table.keys.names
 
 
-def position(table: Table, index: Index | None, start: Item) -> Position:
-    """Return where a page resumes: the place in the index, if it walks one, and the place in the table."""
-    own = table.place(start)
+def encode_position(table: Table, index: Index | None, start: Item) -> Position:
+    """Encode a starting key: its key in the index, if there is one, then its key in the table."""
+    own = table.encode_key(start)
     if index is None:
         return own
-    in_index = index.place(start)
-    if in_index is None:
+    index_key = index.encode_key(start)
+    if index_key is None:
         raise InvalidRequest(START_KEY_INVALID)
-    return in_index + own
+    return index_key + own
 
 
 # --- key conditions -----------------------------------------------------------------------------------------
@@ -122,8 +129,8 @@ def _check_test(part: KeyPart, keys: Keys, tests: dict[str, KeyTest]) -> None:
         if type(value) not in part.types:
             raise InvalidRequest(INVALID + "Condition parameter type does not match schema type")
         if not value and part.tag != "N":
-            raise EmptyKeyValue(no_empty_key(part))
-        sized(part, part.encode(value))
+            raise EmptyKeyValue(format_empty_key_error(part))
+        check_key_size(part, part.encode(value))
     if part.is_partition and test.operator != "=":
         raise InvalidRequest("Query key condition not supported")
 
@@ -136,10 +143,10 @@ def _check_start_part(part: KeyPart, start: Item) -> None:
         raise InvalidRequest(START_KEY_INVALID)
     value = start[part.name]
     if type(value) not in part.types:
-        raise InvalidRequest(NOT_THE_SCHEMA)
+        raise InvalidRequest(SCHEMA_MISMATCH)
     if not value and part.tag != "N":
-        raise EmptyKeyValue(no_empty_key(part, opening=INVALID))
-    sized(part, part.encode(value))
+        raise EmptyKeyValue(format_empty_key_error(part, prefix=INVALID))
+    check_key_size(part, part.encode(value))
 
 
 def _check_start_of_query(
@@ -153,38 +160,39 @@ def _check_start_of_query(
                 "The provided starting key is outside query boundaries based on provided conditions"
             )
         return
-    if not _within(keys.sort, start, sort_test):
+    if not _is_within(keys.sort, start, sort_test):
         raise InvalidRequest("The provided starting key does not match the range key predicate")
     if not same_partition:
         raise InvalidRequest("The query can return at most one row and cannot be restarted")
 
 
-def _within(sort: KeyPart, start: Item, test: KeyTest) -> bool:
-    bounds: dict[str, Any] = sort_bounds(sort, test)
-    here, low, high = sort.encode(start[sort.name]), bounds.get("low"), bounds.get("high")
-    if low is not None and (here <= low if bounds.get("low_open") else here < low):
+def _is_within(sort: KeyPart, start: Item, test: KeyTest) -> bool:
+    bounds: dict[str, Any] = build_sort_bounds(sort, test)
+    sort_bytes, low, high = sort.encode(start[sort.name]), bounds.get("low"), bounds.get("high")
+    if low is not None and (sort_bytes <= low if bounds.get("low_open") else sort_bytes < low):
         return False
-    return high is None or (here < high if bounds.get("high_open") else here <= high)
+    return high is None or (sort_bytes < high if bounds.get("high_open") else sort_bytes <= high)
 
 
-def _start_of_scan(table: Table, index: Index | None, operation: Scan, start: Item) -> Position:
-    """Return the position of the starting key. As in the service, the selection is checked after the index's
-    part of the key and before the table's.
+def _validate_start_of_scan(table: Table, index: Index | None, operation: Scan, start: Item) -> Position:
+    """Return the position of the starting key.
+
+    As in the service, the selection is checked after the index's part of the key and before the table's.
     """
-    if len(start) != len(start_key_names(table, index)):
-        raise InvalidRequest(START_KEY_INVALID if index else f"{START_KEY_INVALID}: {NOT_THE_SCHEMA}")
+    if len(start) != len(get_start_key_names(table, index)):
+        raise InvalidRequest(START_KEY_INVALID if index else f"{START_KEY_INVALID}: {SCHEMA_MISMATCH}")
     if index is not None:
         for part in index.keys.parts:
             _check_start_part(part, start)
-        _fetches_whole(index, operation)
+        _needs_whole_items(index, operation)
     _check_table_key_of_start(table, start)
-    return position(table, index, start)
+    return encode_position(table, index, start)
 
 
 def _check_table_key_of_start(table: Table, start: Item) -> None:
     key = {name: start[name] for name in table.keys.names if name in start}
     try:
-        place_of_key(table, key, opening=INVALID)
+        validate_key(table, key, prefix=INVALID)
     except InvalidRequest as refusal:
         raise InvalidRequest(f"{START_KEY_INVALID}: {refusal.message}") from None
 
@@ -192,23 +200,28 @@ def _check_table_key_of_start(table: Table, start: Item) -> None:
 # --- selections ---------------------------------------------------------------------------------------------
 
 
-def _selection(table: Table, index: Index | None, operation: Query | Scan, keys: Keys | None) -> Selection:
-    """Return the selection. A query's filter may not mention `keys`; a scan's may."""
+def _validate_selection(
+    table: Table, index: Index | None, operation: Query | Scan, keys: Keys | None
+) -> Selection:
+    """Return the selection.
+
+    A query passes its `keys`, which its filter may not mention; a scan passes None.
+    """
     projection = operation.projection
     if projection is not None:
         check_nested_paths(table, projection)
     if keys is not None and operation.filter is not None:
-        mentioned = roots_of(operation.filter)
+        mentioned = find_root_attributes(operation.filter)
         for name in keys.names:
             if name in mentioned:
                 raise InvalidRequest(
                     "Filter Expression can only contain non-primary key attributes:"
                     f" Primary key attribute: {name}"
                 )
-    whole = _fetches_whole(index, operation)
+    whole = _needs_whole_items(index, operation)
     if operation.filter is not None:
         _check_filter_is_projected(index, operation.filter)
-        check_nested_paths(table, paths_of(operation.filter))
+        check_nested_paths(table, find_paths(operation.filter))
     return Selection(projection, whole, operation.select == "COUNT")
 
 
@@ -216,7 +229,7 @@ def _check_filter_is_projected(index: Index | None, condition: Condition) -> Non
     if index is None or index.projected is None:
         return
     projected = index.projected
-    missing = [name for name in roots_of(condition) if name not in projected]
+    missing = [name for name in find_root_attributes(condition) if name not in projected]
     if missing:
         raise InvalidRequest(
             f"{INVALID}Secondary index {index.name} does not project one or more filter attributes:"
@@ -224,9 +237,10 @@ def _check_filter_is_projected(index: Index | None, condition: Condition) -> Non
         )
 
 
-def _fetches_whole(index: Index | None, operation: Query | Scan) -> bool:
-    """Return whether items must be read from the table because the index holds only a part. Only local
-    indexes can do that.
+def _needs_whole_items(index: Index | None, operation: Query | Scan) -> bool:
+    """Return whether items must be read from the table because the index holds only a part.
+
+    Only local indexes allow that.
     """
     if index is None or index.projected is None:
         return False

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.core.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.expressions.nodes import AddAction, Literal, Minus, Path, Plus, SetAction, Update
-from holdfast.operations.values import Item, type_of
+from holdfast.operations.values import Item, get_type_tag
 from holdfast.stores.tables.checks.definitions import INVALID
 from holdfast.stores.tables.embedded.table import Index, KeyPart, Table
-from holdfast.stores.tables.embedded.validate.keys import NOT_VALID, check_index_key, empty_value
+from holdfast.stores.tables.embedded.validate.keys import NOT_VALID, check_index_key, format_empty_value_error
 
 
 def check_update(table: Table, update: Update) -> None:
+    """Raise if the update changes a key, or an index key to a wrong type."""
     roots = {action.path.root for action in update.actions}
     for name in table.keys.names:
         if name in roots:
@@ -25,10 +26,11 @@ def check_update(table: Table, update: Update) -> None:
 
 
 def _check_index_types(table: Table, update: Update) -> None:
-    """Raise for errors visible in the expression alone: a constant or a sum of the wrong type for an index
-    key.
+    """Raise for errors visible in the expression alone.
+
+    These are index keys set to a constant or a sum of the wrong type.
     """
-    for index, part in index_parts(table):
+    for index, part in iterate_index_parts(table):
         actions: tuple[SetAction | AddAction, ...] = (*update.sets, *update.adds)
         for action in actions:
             if action.path.root == part.name and not action.path.steps:
@@ -47,14 +49,14 @@ def _check_action(index: Index, part: KeyPart, action: SetAction | AddAction) ->
     if type(value) not in part.types:
         raise InvalidRequest(
             f"{INVALID}Type mismatch for Index Key {part.name} Expected: {part.tag}"
-            f" Actual: {type_of(value)} IndexName: {index.name}"
+            f" Actual: {get_type_tag(value)} IndexName: {index.name}"
         )
 
 
 def check_updated_index_keys(table: Table, update: Update, item: Item) -> None:
     """Raise for errors visible only in the result: an index key with the wrong type, empty or too large."""
     touched = {action.path.root for action in update.actions}
-    for index, part in index_parts(table):
+    for index, part in iterate_index_parts(table):
         if part.name in touched and part.name in item:
             value = item[part.name]
             if type(value) not in part.types:
@@ -64,7 +66,7 @@ def check_updated_index_keys(table: Table, update: Update, item: Item) -> None:
             if not value and part.tag != "N":
                 raise EmptyKeyValue(
                     f"{NOT_VALID}The update expression attempted to update a secondary index key to a value"
-                    f" that is not supported. {empty_value(part)}"
+                    f" that is not supported. {format_empty_value_error(part)}"
                 )
             check_index_key(index.name, part, value)
 
@@ -76,16 +78,19 @@ def check_nested_paths(table: Table, paths: Iterable[Path]) -> None:
         return
     for name in table.keys.names:
         if name in nested:
-            raise InvalidRequest(_SCALARS + f"Key: {name}")
-    for _, part in index_parts(table):
+            raise InvalidRequest(_NESTED_KEY_ERROR + f"Key: {name}")
+    for _, part in iterate_index_parts(table):
         if part.name in nested:
-            raise InvalidRequest(_SCALARS + f"IndexKey: {part.name}")
+            raise InvalidRequest(_NESTED_KEY_ERROR + f"IndexKey: {part.name}")
 
 
-_SCALARS = "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
+_NESTED_KEY_ERROR = (
+    "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
+)
 
 
-def index_parts(table: Table) -> Iterator[tuple[Index, KeyPart]]:
+def iterate_index_parts(table: Table) -> Iterator[tuple[Index, KeyPart]]:
+    """Iterate over the key attributes of all indexes."""
     for index in table.indexes:
         for part in index.keys.parts:
             yield index, part

@@ -1,0 +1,267 @@
+"""Storage for the files of the local objects engine: durable files in a folder on disk, or files in memory.
+
+On disk, a put writes the file under a unique temporary name, syncs it, moves it to its path in one step, and
+syncs the folders on the path, all before it returns: after a power failure no name exists without its bytes.
+obstore lists and removes files; it never calls fsync, so this module writes durable files itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from secrets import token_hex
+from typing import Final, Protocol
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore, MemoryStore
+
+from holdfast.core.clock import Clock
+from holdfast.core.errors import (
+    AlreadyExists,
+    HoldfastError,
+    NotFound,
+    SettingsError,
+    StoreFull,
+    StoreIOError,
+)
+from holdfast.stores.objects.local.paths import LOCK_FILE, STAGING_FOLDER
+
+# How many synced folders to remember; a forgotten one is synced again.
+MAX_SYNCED_FOLDERS: Final = 10_000
+# A temporary file of this age belongs to a process that has ended.
+STALE_AFTER_S: Final = 86_400.0
+TEMPORARY_NAME_BYTES: Final = 16
+DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class FileStorage(Protocol):
+    """Files by path; the first part of a path is the bucket. Calls block, and any thread may make them."""
+
+    def put(self, path: str, file: bytes, *, create_only: bool) -> None:
+        """Store the file durably. Raise `AlreadyExists` if `create_only` is set and the file exists."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """Return the file's bytes. Raise `NotFound` without it."""
+        ...
+
+    def get_start(self, path: str, size: int) -> bytes:
+        """Return at most the first `size` bytes of the file. Raise `NotFound` without it."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove the file. Raise `NotFound` if the storage reports that there is none."""
+        ...
+
+    def list_paths(self, folder: str) -> list[str]:
+        """Return the paths of all files under the folder, at any depth, in no fixed order."""
+        ...
+
+    def lock_bucket(self, bucket: str) -> AbstractContextManager[None]:
+        """Lock the bucket across processes: no other caller changes existing files; new files may still be
+        added.
+        """
+        ...
+
+    def remove_stale_files(self, bucket: str) -> None:
+        """Remove the bucket's temporary files that are over a day old: ended processes left them."""
+        ...
+
+
+class MemoryFileStorage:
+    """Files in memory; one lock stands in for the locks of all buckets."""
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+        self._lock = threading.RLock()
+
+    def put(self, path: str, file: bytes, *, create_only: bool) -> None:
+        with map_errors(path):
+            obstore.put(self._store, path, file, mode="create" if create_only else "overwrite")
+
+    def get(self, path: str) -> bytes:
+        with map_errors(path):
+            return bytes(obstore.get(self._store, path).bytes())
+
+    def get_start(self, path: str, size: int) -> bytes:
+        return self.get(path)[:size]
+
+    def remove(self, path: str) -> None:
+        with map_errors(path):
+            obstore.delete(self._store, path)
+
+    def list_paths(self, folder: str) -> list[str]:
+        return _list_paths(self._store, folder)
+
+    @contextmanager
+    def lock_bucket(self, bucket: str) -> Iterator[None]:
+        with self._lock:
+            yield
+
+    def remove_stale_files(self, bucket: str) -> None:
+        """Do nothing: memory has no temporary files."""
+
+
+class FolderFileStorage:
+    """Files in a folder, durable when `put` returns, shared by any number of threads and processes."""
+    def __init__(self, folder: Path, *, clock: Clock) -> None:
+        folder = folder.absolute()
+        try:
+            _make_folder(folder)
+            self._store = LocalStore(folder)
+        except OSError as error:
+            raise SettingsError(
+                f"Invalid objects folder {folder}: {error.strerror}. Name another folder in the setting "
+                "`objects`."
+            ) from error
+        self._folder, self._clock = folder, clock
+        # Folders that this process has synced, with the folders above them; they are never removed.
+        self._synced_folders: set[str] = set()
+
+    def put(self, path: str, file: bytes, *, create_only: bool) -> None:
+        # A random name: engines, threads and processes that share the folder do not coordinate.
+        name = f"{self._clock.now():.3f}-{token_hex(TEMPORARY_NAME_BYTES)}"
+        staged = f"{self._folder}/{path.partition('/')[0]}/{STAGING_FOLDER}/{name}"
+        target = f"{self._folder}/{path}"
+        with map_errors(path):
+            _run_with_folder(staged, lambda: _write(staged, file))
+            try:
+                _sync(Path(staged))
+                # A link fails if the file exists; a rename replaces it.
+                _run_with_folder(target, lambda: (os.link if create_only else os.replace)(staged, target))
+                self._sync_folders(os.path.dirname(target))
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(staged)
+
+    def get(self, path: str) -> bytes:
+        with map_errors(path), open(f"{self._folder}/{path}", "rb", buffering=0) as file:
+            return file.read()
+
+    def get_start(self, path: str, size: int) -> bytes:
+        with map_errors(path), open(f"{self._folder}/{path}", "rb", buffering=0) as file:
+            return file.read(size)
+
+    def remove(self, path: str) -> None:
+        with map_errors(path):
+            obstore.delete(self._store, path)
+            _sync((self._folder / path).parent)
+
+    def list_paths(self, folder: str) -> list[str]:
+        return _list_paths(self._store, folder)
+
+    @contextmanager
+    def lock_bucket(self, bucket: str) -> Iterator[None]:
+        with map_errors(bucket):
+            (self._folder / bucket).mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(self._folder / bucket / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            flock(descriptor, LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def remove_stale_files(self, bucket: str) -> None:
+        for path in self.list_paths(f"{bucket}/{STAGING_FOLDER}"):
+            created_at = _parse_created_at(path.rpartition("/")[2])
+            if created_at is not None and self._clock.now() - created_at > STALE_AFTER_S:
+                (self._folder / path).unlink(missing_ok=True)
+
+    def _sync_folders(self, folder: str) -> None:
+        """Sync the file's folder always, and each folder above it once: only a new folder changes those."""
+        _sync(Path(folder))
+        new: list[str] = []
+        while folder != str(self._folder) and folder not in self._synced_folders:
+            new.append(folder)
+            folder = os.path.dirname(folder)
+            _sync(Path(folder))
+        if len(self._synced_folders) > MAX_SYNCED_FOLDERS:
+            self._synced_folders.clear()
+        # Only now, so that no caller relies on a path that is not yet on the disk.
+        self._synced_folders.update(new)
+
+
+@contextmanager
+def map_errors(path: str) -> Iterator[None]:
+    """Map errors of the disk and of obstore to a `HoldfastError`."""
+    try:
+        yield
+    except (AlreadyExistsError, FileExistsError) as error:
+        raise AlreadyExists(f"The file {path} already exists.") from error
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no file {path}.") from error
+    except (BaseError, OSError) as error:
+        raise _to_holdfast_error(path, error) from error
+
+
+def _to_holdfast_error(path: str, error: Exception) -> HoldfastError:
+    """Return `StoreFull` if the disk is full, otherwise `StoreIOError`."""
+    number = getattr(error, "errno", None)
+    if number in DISK_FULL_ERRORS or "os error 28" in str(error):
+        return StoreFull(f"No space left on the disk for {path}. Nothing was stored.")
+    return StoreIOError(
+        f"The disk failed for {path}, and the operation is not acknowledged: {str(error).splitlines()[0]}"
+    )
+
+
+def _parse_created_at(name: str) -> float | None:
+    """Return when a temporary file was created, or None for any other file, which must not be removed."""
+    moment, dash, _ = name.partition("-")
+    try:
+        return float(moment) if dash else None
+    except ValueError:
+        return None
+
+
+def _list_paths(store: LocalStore | MemoryStore, folder: str) -> list[str]:
+    """Return the paths of all files under the folder, at any depth."""
+    with map_errors(folder):
+        return [each["path"] for each in obstore.list(store, prefix=folder).collect()]
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder and those above it, each with mode 0700, and sync the folder that contains it."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync(folder.parent)
+
+
+def _run_with_folder(path: str, action: Callable[[], None]) -> None:
+    """Run the action. If the folder of `path` is missing, create it and run the action again."""
+    try:
+        action()
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        action()
+
+
+def _write(path: str, file: bytes) -> None:
+    """Create a file and write the bytes without a sync. Raise if the file exists; remove it if the write
+    fails.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        remaining = memoryview(file)
+        while remaining:
+            remaining = remaining[os.write(descriptor, remaining) :]
+    except BaseException:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    """Call fsync on a file or a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

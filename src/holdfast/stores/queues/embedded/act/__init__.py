@@ -1,1 +1,0 @@
-"""Each operation of a queues store, from a checked request to its result."""

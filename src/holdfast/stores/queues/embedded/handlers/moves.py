@@ -1,0 +1,92 @@
+"""Moves of messages between embedded queues: Redrive, and the move of a message to its dead-letter queue.
+
+A moved message keeps body, group, deduplication id and attributes. A move is one transaction: the message is
+never in both queues and never in neither.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import QUEUE_STEP_MESSAGES
+from holdfast.operations.queues import Redrive
+from holdfast.stores.queues.embedded.handlers.write_context import WriteContext
+from holdfast.stores.queues.embedded.storage import catalog, messages, sweeper
+from holdfast.stores.queues.embedded.storage.catalog import QueueRow
+from holdfast.stores.queues.embedded.storage.messages import MessageRow
+
+
+class RedriveProgress(NamedTuple):
+    """The result of one batch of a redrive. `resume_after` is the position where the next batch begins, None
+    after the last one.
+    """
+
+    moved: int
+    resume_after: tuple[float, int] | None
+
+
+def move(
+    row: MessageRow, source: QueueRow, target: QueueRow, context: WriteContext, *, died_in: str | None = None
+) -> None:
+    """Move a message to the end of the target queue.
+
+    Dead letters (`died_in` names the queue they died in) keep their send time and receive count. A redriven
+    message gets new ones; otherwise retention might delete it at once.
+    """
+    moved = messages.NewMessage(
+        id=row.id,
+        group=row.group,
+        deduplication=row.deduplication,
+        sent_at=row.sent_at if died_in else context.now,
+        available_at=context.now,
+        died_in=died_in,
+        attributes=row.attributes,
+        body=row.body,
+        receives=row.receives if died_in else 0,
+    )
+    messages.remove(context.connection, row)
+    messages.insert(context.connection, target.lot, moved)
+    context.cache.newest_sent_at.pop(target.lot, None)
+    context.queues_to_wake |= {source.name, target.name}
+
+
+def redrive_batch(
+    operation: Redrive, resume_after: tuple[float, int], count_left: int | None, context: WriteContext
+) -> RedriveProgress:
+    """Redrive one batch, oldest first, from the position `resume_after` (send time and place).
+
+    Move at most `count_left` messages, or any number if it is None. Skip messages that a receiver holds,
+    delayed messages, and messages behind them in their group. Delete messages that are past retention instead
+    of moving them.
+    """
+    source = catalog.get_queue(context.connection, operation.source)
+    target = catalog.get_queue(context.connection, operation.target)
+    if source.definition.fifo != target.definition.fifo:
+        raise InvalidRequest(
+            f"Invalid redrive from {source.name} to {target.name}: both queues must be FIFO, or both "
+            "standard."
+        )
+    rows = messages.list_oldest(context.connection, source.lot, QUEUE_STEP_MESSAGES, resume_after)
+    moved = 0
+    for row in rows:
+        if count_left is not None and moved == count_left:
+            return RedriveProgress(moved, None)
+        resume_after = (row.sent_at, row.place)
+        current = messages.find(context.connection, source.lot, row.place)
+        if current is None:
+            continue
+        if sweeper.is_expired(current, source, context.now):
+            messages.remove(context.connection, current)
+            context.queues_to_wake.add(source.name)
+        elif not _is_held(current, context):
+            move(current, source, target, context)
+            moved += 1
+    return RedriveProgress(moved, resume_after if len(rows) == QUEUE_STEP_MESSAGES else None)
+
+
+def _is_held(row: MessageRow, context: WriteContext) -> bool:
+    """Return whether the message, or the head of its group, is held by a receiver or still delayed."""
+    if row.group is not None:
+        return messages.is_group_held(context.connection, row.lot, row.group, context.now)
+    return row.due is not None and row.due > context.now

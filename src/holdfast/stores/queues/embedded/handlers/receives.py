@@ -1,0 +1,142 @@
+"""Handlers of the embedded engine for ReceiveMessages, DeleteMessages and ChangeVisibility.
+
+A message that was received as often as its queue allows moves to the dead-letter queue at the next receive,
+in the same transaction.
+"""
+
+from __future__ import annotations
+
+from secrets import token_hex
+from typing import Final, NamedTuple
+
+from holdfast.core.limits import QUEUE_BATCH_MAX, QUEUE_STEP_MESSAGES
+from holdfast.operations.queues import ChangeVisibility, DeleteMessages, IncomingMessage, ReceiveMessages
+from holdfast.stores.queues.embedded.handlers.moves import move
+from holdfast.stores.queues.embedded.handlers.write_context import WriteContext
+from holdfast.stores.queues.embedded.storage import catalog, messages, sweeper
+from holdfast.stores.queues.embedded.storage.catalog import QueueRow
+from holdfast.stores.queues.embedded.storage.messages import MessageRow
+from holdfast.stores.sqlite import Connection
+
+RECEIPT_TOKEN_BYTES: Final = 8
+# In batches of up to ten messages: the most that one unit of work may move or remove before others can write.
+ROUNDS_MAX: Final = QUEUE_STEP_MESSAGES // QUEUE_BATCH_MAX
+
+
+class ReceiveResult(NamedTuple):
+    """The result of one unit of work. `has_more` says that it ended early: more messages may follow those it
+    moved or removed.
+    """
+
+    messages: tuple[IncomingMessage, ...]
+    has_more: bool
+
+
+def find_next_due(operation: ReceiveMessages, connection: Connection, now: float) -> float | None:
+    """Return when the next message is due, possibly in the past, or None without one. Writes nothing."""
+    return messages.find_next_due(connection, catalog.get_queue(connection, operation.queue).lot)
+
+
+def receive_messages(operation: ReceiveMessages, context: WriteContext) -> ReceiveResult:
+    """Hold up to `count` due messages for the caller and return them.
+
+    Remove messages past retention and move those received too often to the dead-letter queue, also in rounds
+    that return none.
+    """
+    queue = context.get_queue(operation.queue)
+    dead = _find_dead_letter_queue(queue, context)
+    visibility_s = operation.visibility_s
+    until = context.now + (queue.definition.visibility_s if visibility_s is None else visibility_s)
+    taken: dict[int, IncomingMessage] = {}
+    for _ in range(ROUNDS_MAX):
+        fresh = _find_untaken(queue, taken, operation.count, context)
+        for row in fresh:
+            if sweeper.is_expired(row, queue, context.now):
+                messages.remove(context.connection, row)
+            elif dead is not None and row.receives >= queue.definition.receives_max:
+                move(row, queue, dead, context, died_in=queue.name)
+            else:
+                taken[row.place] = _hold_message(row, until, context)
+        if not fresh or len(taken) == operation.count:
+            if context.should_sweep:
+                sweeper.sweep(context.connection, context.now)
+            return ReceiveResult(tuple(taken.values()), has_more=False)
+    return ReceiveResult(tuple(taken.values()), has_more=True)
+
+
+def undo_receive(operation: ReceiveMessages, results: list[ReceiveResult], context: WriteContext) -> None:
+    """Undo a receive whose caller was cancelled, as if it had not happened."""
+    queue = context.get_queue(operation.queue)
+    for each in [message for received in results for message in received.messages]:
+        row = _find_by_receipt(each.receipt, queue, context)
+        if row is not None:
+            messages.undo_hold(context.connection, row, context.now)
+    context.queues_to_wake.add(queue.name)
+
+
+def delete_messages(operation: DeleteMessages, context: WriteContext) -> int:
+    """Delete the messages of all valid receipts and return how many receipts were no longer valid."""
+    queue = context.get_queue(operation.queue)
+    lost = 0
+    for receipt in dict.fromkeys(operation.receipts):
+        row = _find_by_receipt(receipt, queue, context)
+        if row is None:
+            lost += 1
+        else:
+            messages.remove(context.connection, row)
+    if queue.definition.fifo:
+        # The next message of each group may be received now.
+        context.queues_to_wake.add(queue.name)
+    return lost
+
+
+def change_visibility(operation: ChangeVisibility, context: WriteContext) -> int:
+    """Hide the messages of all valid receipts for `seconds` from now; return how many receipts were no longer
+    valid.
+    """
+    queue = context.get_queue(operation.queue)
+    lost = 0
+    for receipt in dict.fromkeys(operation.receipts):
+        row = _find_by_receipt(receipt, queue, context)
+        if row is None or row.due is None or row.due <= context.now:
+            lost += 1
+        else:
+            messages.set_due(context.connection, row, context.now + operation.seconds)
+    context.queues_to_wake.add(queue.name)
+    return lost
+
+
+def _find_dead_letter_queue(queue: QueueRow, context: WriteContext) -> QueueRow | None:
+    """Return the dead-letter queue, or None without one.
+
+    Also None if that queue was deleted: the message then stays where it is and can still be received.
+    """
+    name = queue.definition.dead_letters
+    return None if name is None else context.find_queue(name)
+
+
+def _find_untaken(
+    queue: QueueRow, taken: dict[int, IncomingMessage], count: int, context: WriteContext
+) -> list[MessageRow]:
+    """Return as many due messages as the receive still needs, without those in `taken`.
+
+    With a visibility timeout of zero, a message that was just taken is due again at once.
+    """
+    rows = messages.find_due(context.connection, queue.lot, context.now, len(taken) + count)
+    return [row for row in rows if row.place not in taken][: count - len(taken)]
+
+
+def _hold_message(row: MessageRow, until: float, context: WriteContext) -> IncomingMessage:
+    """Hide the message until `until` and return it with a new receipt."""
+    token = token_hex(RECEIPT_TOKEN_BYTES)
+    messages.hold(context.connection, row, until, token)
+    return messages.to_incoming(row, f"{row.place}-{token}", row.receives + 1)
+
+
+def _find_by_receipt(receipt: str, queue: QueueRow, context: WriteContext) -> MessageRow | None:
+    """Return the message whose latest receipt is this one, or None."""
+    place, _, token = receipt.partition("-")
+    if not (place.isascii() and place.isdigit() and len(place) < len(str(messages.LAST_PLACE))):
+        return None
+    row = messages.find(context.connection, queue.lot, int(place))
+    return row if row is not None and row.token == token else None

@@ -1,1 +1,0 @@
-"""Each operation of a queues store, as requests to SQS."""

@@ -1,0 +1,1 @@
+"""The handlers of the SQS engine: each runs one operation as requests to SQS."""

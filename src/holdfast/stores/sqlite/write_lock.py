@@ -1,0 +1,126 @@
+"""A fair write lock between processes that write the same file, acquired before BEGIN IMMEDIATE.
+
+SQLite gives its own lock to the process that asks at the right moment, and a busy process asks more often: it
+can starve another. Here two file locks form a turnstile: a process holds the queue lock while it waits for
+the write lock, so that a process which has just released the write lock cannot overtake the next one.
+
+    queue lock (file-next) ──▶ write lock (file-turn) ──▶ release queue lock ──▶ write ──▶ release write lock
+
+The kernel releases both when a process dies. If the lock files are removed, only fairness suffers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from types import TracebackType
+
+import apsw
+
+from holdfast.core.errors import SettingsError, StoreBusy
+from holdfast.stores.sqlite import forks
+
+LOCK_SUFFIX = "-turn"
+QUEUE_SUFFIX = "-next"
+
+
+class WriteLock:
+    """The write lock, as a context manager. Used by one thread at a time, the committer's."""
+
+    def __init__(self, path: str, *, wait_s_max: float) -> None:
+        self._path, self._wait_s_max = path, wait_s_max
+        self._queue_file = _open_lock_file(path + QUEUE_SUFFIX)
+        self._lock_file = _open_lock_file(path + LOCK_SUFFIX)
+        self._state_lock = threading.Lock()
+        self._acquired = threading.Event()
+        self._is_queueing = self._is_wanted = self._is_closed = False
+        forks.register(self)
+
+    def __enter__(self) -> None:
+        if not (self._try_acquire() or self._wait_to_acquire()):
+            raise StoreBusy(
+                f"Another process has held the write lock of {self._path} for more than {self._wait_s_max:g} "
+                "s. "
+                "Retry; if this persists, look for a process that hangs."
+            )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        forks.unregister(self)
+        with self._state_lock:
+            if not self._is_closed and not self._is_queueing:
+                self._close_files()
+            self._is_closed = True
+
+    def connections(self) -> list[apsw.Connection]:
+        return []
+
+    def after_fork_in_child(self) -> None:
+        # The child shares these locks and would still hold them if its parent died.
+        self._state_lock, self._is_closed = threading.Lock(), True
+        self._close_files()
+
+    def _try_acquire(self) -> bool:
+        if self._is_queueing or not _try_flock(self._queue_file):
+            return False
+        if not _try_flock(self._lock_file):
+            return False
+        fcntl.flock(self._queue_file, fcntl.LOCK_UN)
+        return True
+
+    def _wait_to_acquire(self) -> bool:
+        """Wait for the lock and return whether it was acquired.
+
+        The kernel's wait has no timeout, so a helper thread waits there, and this thread waits for the
+        helper.
+        """
+        with self._state_lock:
+            self._is_wanted = True
+            if not self._is_queueing:
+                self._is_queueing = True
+                self._acquired.clear()
+                threading.Thread(
+                    target=self._acquire_in_thread, name=f"write lock of {self._path}", daemon=True
+                ).start()
+        if self._acquired.wait(self._wait_s_max):
+            return True
+        with self._state_lock:
+            self._is_wanted = False
+            return self._acquired.is_set()
+
+    def _acquire_in_thread(self) -> None:
+        fcntl.flock(self._queue_file, fcntl.LOCK_EX)
+        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        fcntl.flock(self._queue_file, fcntl.LOCK_UN)
+        with self._state_lock:
+            self._is_queueing = False
+            if self._is_wanted and not self._is_closed:
+                self._acquired.set()
+            elif self._is_closed:
+                self._close_files()
+            else:
+                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+    def _close_files(self) -> None:
+        os.close(self._queue_file)
+        os.close(self._lock_file)
+
+
+def _open_lock_file(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise SettingsError(f"Cannot create or open the lock file {path} ({error.strerror}).") from error
+
+
+def _try_flock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""Handlers: each file takes its operations through validate, plan and storage."""

@@ -1,0 +1,1 @@
+"""Handlers: each module takes its operations through validate, plan and storage."""

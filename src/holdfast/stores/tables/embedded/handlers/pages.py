@@ -1,0 +1,103 @@
+"""Query and Scan: read a span until the page is full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.core.limits import PAGE_BYTES_MAX
+from holdfast.operations.expressions import evaluate_condition, project
+from holdfast.operations.tables import ConsumedCapacity, PageResult, Query, Scan, Units
+from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded.plan import capacity
+from holdfast.stores.tables.embedded.plan.span import Span
+from holdfast.stores.tables.embedded.storage import codec
+from holdfast.stores.tables.embedded.storage.reader import Reader
+from holdfast.stores.tables.embedded.validate import pages
+from holdfast.stores.tables.embedded.validate.pages import Selection
+
+
+def query(operation: Query, reader: Reader) -> PageResult:
+    table = reader.get_table(operation.table)
+    span, selection = pages.validate_query(table, operation)
+    return _read_page(operation, span, selection, reader)
+
+
+def scan(operation: Scan, reader: Reader) -> PageResult:
+    table = reader.get_table(operation.table)
+    span, selection = pages.validate_scan(table, operation)
+    return _read_page(operation, span, selection, reader)
+
+
+def _read_page(operation: Query | Scan, span: Span, selection: Selection, reader: Reader) -> PageResult:
+    """Return one page. It ends with the item that reaches its limit or 1 MB; filters do not extend it."""
+    is_match = _build_filter(operation, span, reader)
+    project_item = _build_projector(span, selection)
+    decode, bytes_max, limit = codec.decode, PAGE_BYTES_MAX, operation.limit
+    items: list[Item] = []
+    scanned = count = size = fetched = 0
+    last: Item | None = None
+    for stored, item_bytes, view_bytes in reader.select_rows(span, limit):
+        last = item = decode(stored)
+        scanned += 1
+        size += view_bytes
+        fetched += item_bytes
+        if is_match is None or is_match(item):
+            count += 1
+            if not selection.count_only:
+                items.append(item if project_item is None else project_item(item))
+        if size >= bytes_max or scanned == limit:
+            break
+    is_full = scanned == limit or size >= bytes_max
+    return PageResult(
+        None if selection.count_only else items,
+        count,
+        scanned,
+        _extract_last_key(span, last) if is_full and last is not None else None,
+        None if operation.capacity == "NONE" else _measure_page(operation, span, selection, size, fetched),
+    )
+
+
+def _build_filter(operation: Query | Scan, span: Span, reader: Reader) -> Callable[[Item], bool] | None:
+    """Return the function that decides whether the page includes an item, or None if it includes all."""
+    condition, index, table = operation.filter, span.index, span.table
+    hides_expired = operation.hide_expired and table.lifetime_attribute is not None
+    if condition is None:
+        return (lambda item: not table.is_expired(item, reader.now)) if hides_expired else None
+    view = index.project if index is not None and index.projected is not None else None
+
+    def is_match(item: Item) -> bool:
+        if hides_expired and table.is_expired(item, reader.now):
+            return False
+        return evaluate_condition(condition, item if view is None else view(item))
+
+    return is_match
+
+
+def _build_projector(span: Span, selection: Selection) -> Callable[[Item], Item] | None:
+    """Return the function that projects an item, or None if items are returned as stored."""
+    index, projection = span.index, selection.projection
+    if projection is not None:
+        return lambda item: project(projection, item)
+    if index is None or index.projected is None or selection.whole:
+        return None
+    return index.project
+
+
+def _extract_last_key(span: Span, item: Item) -> Item:
+    names = span.index.start_key_names if span.index else span.table.keys.names
+    return {name: item[name] for name in names}
+
+
+def _measure_page(
+    operation: Query | Scan, span: Span, selection: Selection, size: int, fetched: int
+) -> ConsumedCapacity:
+    units = Units(read=capacity.count_page_units(size, consistent=operation.consistent))
+    index = span.index
+    if index is None:
+        return ConsumedCapacity(span.table.name, units)
+    own = Units()
+    if selection.whole and fetched:
+        own = Units(read=capacity.count_page_units(fetched, consistent=operation.consistent))
+    if index.is_global:
+        return ConsumedCapacity(span.table.name, own, {}, {index.name: units})
+    return ConsumedCapacity(span.table.name, own, {index.name: units})

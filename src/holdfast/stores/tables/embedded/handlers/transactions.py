@@ -1,0 +1,222 @@
+"""TransactWriteItems and TransactGetItems.
+
+The engine is serial, so isolation costs nothing: a transaction is one unit of work. Each action is checked
+against the current items. Either all pass and all are applied, or none is applied and each reports its
+reason.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from holdfast.core.errors import (
+    CancellationReason,
+    ConditionFailed,
+    EmptyKeyValue,
+    IdempotencyMismatch,
+    InvalidRequest,
+    TransactionCancelled,
+)
+from holdfast.core.limits import TRANSACTION_BYTES_MAX, TRANSACTION_TOKEN_LIFETIME_S
+from holdfast.operations.expressions import project
+from holdfast.operations.tables import (
+    ConditionCheck,
+    ConsumedCapacity,
+    DeleteItem,
+    PutItem,
+    TransactGetItems,
+    TransactGetItemsResult,
+    TransactWrite,
+    TransactWriteItems,
+    TransactWriteItemsResult,
+    Units,
+    UpdateItem,
+)
+from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded.plan import capacity, writes
+from holdfast.stores.tables.embedded.plan.change import Change, StoredItem
+from holdfast.stores.tables.embedded.storage import codec, tokens
+from holdfast.stores.tables.embedded.storage.reader import Reader, read_item
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import KeyBytes, Table
+from holdfast.stores.tables.embedded.validate.keys import validate_item_key, validate_key
+from holdfast.stores.tables.embedded.validate.updates import check_nested_paths, check_update
+
+ONE_ITEM_TWICE: Final = "Transaction request cannot include multiple operations on one item"
+DIFFERENT_REQUEST: Final = (
+    "An error occurred (IdempotentParameterMismatchException): The provided client token is already in use"
+    " with different request parameters"
+)
+TRANSACTION_FACTOR: Final = 2.0
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+# The names of action types in the fingerprints of stored tokens.
+_ACTION_NAMES: Final[dict[type, str]] = {
+    PutItem: "PutItem",
+    UpdateItem: "UpdateItem",
+    DeleteItem: "DeleteItem",
+    ConditionCheck: "ConditionCheck",
+}
+
+
+def transact_write_items(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
+    """Apply all actions, or raise `TransactionCancelled` with a reason per action."""
+    if operation.token is not None and _is_repeat(operation, operation.token, writer):
+        return _build_repeat_result(operation, writer)
+    planned = [
+        (action, *_validate_or_cancel(action, position, len(operation.actions), writer))
+        for position, action in enumerate(operation.actions)
+    ]
+    _check_distinct([(table.number, key_bytes) for _, table, key_bytes in planned])
+    olds = [writer.read(table, key_bytes) for _, table, key_bytes in planned]
+    changes = _plan_changes(planned, olds)
+    if sum(change.new_size for change in changes if change) > TRANSACTION_BYTES_MAX:
+        raise InvalidRequest("Transaction size has exceeded the maximum allowed size")
+    for change in changes:
+        if change is not None:
+            writer.apply(change)
+    if operation.capacity == "NONE":
+        return TransactWriteItemsResult()
+    consumed = [
+        capacity.measure_change(
+            change, table.name, factor=TRANSACTION_FACTOR, checked_bytes=old.size if old else 0
+        )
+        for change, (_, table, _), old in zip(changes, planned, olds, strict=True)
+    ]
+    return TransactWriteItemsResult(capacity.sum_by_table(consumed, transactional=True))
+
+
+def _is_repeat(operation: TransactWriteItems, token: str, writer: Writer) -> bool:
+    """Return whether the token was used for this request before; otherwise store it."""
+    fingerprint = operation.fingerprint or _build_fingerprint(operation)
+    known = tokens.find(writer.connection, token, writer.now - TRANSACTION_TOKEN_LIFETIME_S)
+    if known is None:
+        tokens.save(writer.connection, token, fingerprint, writer.now)
+        return False
+    if known != fingerprint:
+        raise IdempotencyMismatch(DIFFERENT_REQUEST)
+    return True
+
+
+def _build_fingerprint(operation: TransactWriteItems) -> bytes:
+    """Build a fingerprint for a caller that passes none: a repeat must have the same actions."""
+    kinds = [_ACTION_NAMES[type(action)] for action in operation.actions]
+    return sha256(_ENCODER.encode((kinds, operation.actions))).digest()
+
+
+def _build_repeat_result(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
+    """Return the result of a repeated transaction: no effect, billed as a read of its items."""
+    if operation.capacity == "NONE":
+        return TransactWriteItemsResult()
+    consumed = []
+    for action in operation.actions:
+        table, key_bytes = _validate_action(action, writer)
+        stored = writer.read(table, key_bytes)
+        units = capacity.count_read_units(stored.size if stored else 0, consistent=True)
+        consumed.append(ConsumedCapacity(table.name, Units(read=units * TRANSACTION_FACTOR)))
+    return TransactWriteItemsResult(capacity.sum_by_table(consumed, transactional=True))
+
+
+def _validate_or_cancel(
+    action: TransactWrite, position: int, count: int, writer: Writer
+) -> tuple[Table, KeyBytes]:
+    try:
+        return _validate_action(action, writer)
+    except EmptyKeyValue:
+        raise
+    except InvalidRequest as refusal:
+        raise _build_cancellation(position, count, refusal) from None
+
+
+def _build_cancellation(position: int, count: int, refusal: InvalidRequest) -> TransactionCancelled:
+    """Build the cancellation for an action that does not fit its table. Later actions are not checked."""
+    reasons = [CancellationReason() for _ in range(count)]
+    reasons[position] = CancellationReason("ValidationError", refusal.message)
+    return TransactionCancelled(reasons)
+
+
+def _validate_action(action: TransactWrite, writer: Writer) -> tuple[Table, KeyBytes]:
+    table = writer.get_table(action.table)
+    if isinstance(action, PutItem):
+        return table, validate_item_key(table, action.item)
+    key_bytes = validate_key(table, action.key)
+    if isinstance(action, UpdateItem) and action.update is not None:
+        check_update(table, action.update)
+    return table, key_bytes
+
+
+def _check_distinct(keys: list[tuple[int, KeyBytes]]) -> None:
+    if len(set(keys)) != len(keys):
+        raise InvalidRequest(ONE_ITEM_TWICE)
+
+
+def _plan_changes(
+    planned: list[tuple[TransactWrite, Table, KeyBytes]], olds: list[StoredItem | None]
+) -> list[Change | None]:
+    """Plan the change of every action, or raise `TransactionCancelled` with a reason per action."""
+    reasons: list[CancellationReason] = []
+    changes: list[Change | None] = []
+    for (action, table, key_bytes), old in zip(planned, olds, strict=True):
+        try:
+            changes.append(_plan_change(action, table, key_bytes, old))
+            reasons.append(CancellationReason())
+        except ConditionFailed as failure:
+            reasons.append(
+                CancellationReason("ConditionalCheckFailed", "The conditional request failed", failure.item)
+            )
+        except EmptyKeyValue:
+            raise
+        except InvalidRequest as refusal:
+            reasons.append(CancellationReason("ValidationError", refusal.message))
+    if len(changes) != len(planned):
+        raise TransactionCancelled(reasons)
+    return changes
+
+
+def _plan_change(
+    action: TransactWrite, table: Table, key_bytes: KeyBytes, old: StoredItem | None
+) -> Change | None:
+    writes.require_condition(action.condition, old, action.returns_on_failure)
+    match action:
+        case PutItem():
+            return writes.plan_put(table, key_bytes, old, action.item)
+        case UpdateItem():
+            return writes.plan_update(table, key_bytes, old, action)
+        case DeleteItem():
+            return writes.plan_delete(table, key_bytes, old)
+        case ConditionCheck():
+            return None
+
+
+def transact_get_items(operation: TransactGetItems, reader: Reader) -> TransactGetItemsResult:
+    """Read all items from one state: the reader's connection is in a snapshot."""
+    planned: list[tuple[Table, KeyBytes]] = []
+    for number, get in enumerate(operation.gets):
+        table = reader.get_table(get.table)
+        try:
+            planned.append((table, validate_key(table, get.key)))
+        except EmptyKeyValue:
+            raise
+        except InvalidRequest as refusal:
+            raise _build_cancellation(number, len(operation.gets), refusal) from None
+        if get.projection is not None:
+            check_nested_paths(table, get.projection)
+    _check_distinct([(table.number, key_bytes) for table, key_bytes in planned])
+    items: list[Item | None] = []
+    consumed: list[ConsumedCapacity] = []
+    size_bytes = 0
+    for get, (table, key_bytes) in zip(operation.gets, planned, strict=True):
+        _, stored, size = read_item(reader.connection, table, key_bytes)
+        item = None if stored is None else codec.decode(stored)
+        size_bytes += size or 0
+        units = capacity.count_read_units(size or 0, consistent=True) * TRANSACTION_FACTOR
+        consumed.append(ConsumedCapacity(table.name, Units(read=units)))
+        items.append(item if item is None or get.projection is None else project(get.projection, item))
+    if size_bytes > TRANSACTION_BYTES_MAX:
+        raise InvalidRequest("Transaction size has exceeded the maximum allowed size")
+    return TransactGetItemsResult(
+        tuple(items),
+        () if operation.capacity == "NONE" else capacity.sum_by_table(consumed, transactional=True),
+    )

@@ -1,0 +1,1 @@
+"""Contract tests of the SQL outbox with the queues of every engine."""

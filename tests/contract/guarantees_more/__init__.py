@@ -1,1 +1,0 @@
-"""Outbox, audit, breaker and rate limit over every engine."""

@@ -1,1 +1,0 @@
-"""The outbox in SQL, over the queues of every engine."""

@@ -1,1 +1,0 @@
-"""The port of secrets: from variables, from a file and from Secrets Manager."""

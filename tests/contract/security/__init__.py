@@ -1,0 +1,1 @@
+"""Contract tests of the cipher port: keys in a file and KMS."""

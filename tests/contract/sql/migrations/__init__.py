@@ -1,0 +1,1 @@
+"""The contract of SQL migrations, on a real PostgreSQL."""

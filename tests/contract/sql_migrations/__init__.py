@@ -1,1 +1,0 @@
-"""Migrations of SQL: what they promise, on a real PostgreSQL."""

@@ -1,1 +1,0 @@
-"""The portal's circuit on every engine of the tables."""

@@ -1,0 +1,95 @@
+"""Executor in its own process that ends itself by SIGKILL at one of its requests: for
+`test_hold_queue_killed.py`.
+
+    python -m tests.faults.guarantees.hold_queue_process TABLES SERVICE SEED REQUESTS
+
+It executes due records until nothing waits. REQUESTS is the number of requests to the store that it lives
+for; 0 means without limit. Letters with an even number are looked up before they are repeated; for the others
+the service takes the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from holdfast import Rate, Stores
+from holdfast.core.errors import Conflict, RetryLater
+from holdfast.guarantees import DelayedActions
+from holdfast.stores.tables.embedded import open_tables
+from tests.faults.self_killing import ACT_S, SelfKillingTables, ServiceClient
+from tests.unit.guarantees.delayed_actions.delayed_letters import Letter, make_letter
+from tests.unit.guarantees.idempotency.once_records import count
+
+LEASE_S = 5.0
+AT_ONCE = 4
+PAUSE_S = 0.05
+PAGE = 10
+# Later than the end of any hold here.
+LATER = timedelta(hours=1)
+
+queue = DelayedActions(
+    Letter, "HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
+)
+
+
+def main(path: str, service_url: str, seed: str, requests: str) -> None:
+    with open_tables(Path(path)) as tables:
+        stores = Stores(SelfKillingTables(tables, int(requests), is_after=Random(seed).random() < 0.5))
+        asyncio.run(_execute_all(stores, service_url))
+
+
+async def _execute_all(stores: Stores, service_url: str) -> None:
+    async with ServiceClient(service_url) as client:
+        office, turns = Office(client), asyncio.Semaphore(AT_ONCE)
+        while await _list_due(stores, LATER):
+            due = await _list_due(stores, timedelta())
+            await asyncio.gather(*(_try_execute(stores, office, each, turns) for each in due))
+            await asyncio.sleep(PAUSE_S)
+
+
+async def _list_due(stores: Stores, ahead: timedelta) -> list[Letter]:
+    now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC) + ahead, list[Letter](), None
+    while True:
+        page = await stores.run(queue.due(now, PAGE, after))
+        found += page.items
+        if (after := page.cursor) is None:
+            return found
+
+
+async def _try_execute(stores: Stores, office: Office, record: Letter, turns: asyncio.Semaphore) -> None:
+    is_looked_up = int(record.id.removeprefix("l-")) % 2 == 0
+    ways: dict[str, Any] = {"look_up": office.look_up} if is_looked_up else {"takes_key": True}
+    try:
+        async with turns:
+            await queue.execute(
+                stores,
+                record,
+                act=office.send,
+                act_s=ACT_S,
+                writes=lambda outcome: [count(f"{record.id} recorded")],
+                **ways,
+            )
+    except (RetryLater, Conflict):
+        pass  # it is retried, belongs to another executor, or was cancelled
+
+
+class Office:
+    """Client for letters that the service sends, with their texts."""
+
+    def __init__(self, client: ServiceClient) -> None:
+        self._client = client
+
+    async def send(self, record: Letter, key: str) -> dict[str, Any]:
+        return await self._client.post({"id": record.id, "text": record.text, "key": key})
+
+    async def look_up(self, record: Letter, key: str) -> dict[str, Any] | None:
+        return await self._client.find(key)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,64 @@
+"""Processes around a migration of the crew roster, on one file.
+
+python -m tests.faults.guarantees.migration_process FILE traffic NAME SEED
+    changes and reads the roster, prints "ready", and on a line on its standard input ends and prints the
+    acknowledged assignments, which must exist, as JSON
+python -m tests.faults.guarantees.migration_process FILE migrate STEP COUNT MOMENT
+    migrates up to the end of STEP ("remove" too), and kills itself at the COUNT-th request to the store:
+    "before" it is made or "after" it is done
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from random import Random
+from typing import Final
+
+from holdfast import Stores
+from holdfast.guarantees.table_migration import MigrationStep, Pace, migrate, remove_source
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from skymarshal.model.entities import CrewAssignment
+from skymarshal.model.roster import CREW_ROSTER_V2
+from skymarshal.system import SYSTEM
+from tests.faults.self_killing import SelfKillingTables
+from tests.systems.skymarshal.acceptance.roster_traffic import Traffic, keep_reading
+
+# Short, so that others do not wait long for a dead process.
+PACE: Final = Pace(lease_seconds=0.3, hold_seconds=1.0, segments=2, page_rows=10)
+RESTING: Final = "old-0"
+
+
+def main(path: str, role: str, *arguments: str) -> None:
+    with open_tables(path) as tables:
+        asyncio.run(_traffic(tables, *arguments) if role == "traffic" else _migration(tables, *arguments))
+
+
+async def _traffic(tables: EmbeddedTables, name: str, seed: str) -> None:
+    stores = Stores(tables, system=SYSTEM)
+    known = (await stores.all(CrewAssignment.scan(reason="the rows to change"))).items
+    [resting] = [each for each in known if each.roster_id == RESTING]
+    writer = Traffic(stores, name, Random(seed), [each for each in known if each is not resting])
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(writer.run(stop))
+        group.create_task(keep_reading(stores.for_component("agent"), stop, resting))
+        os.write(1, b"ready\n")
+        await asyncio.to_thread(sys.stdin.readline)
+        stop.set()
+    acknowledged = [each.model_dump(mode="json") for each in (resting, *writer.rows.values())]
+    os.write(1, json.dumps({"changes": writer.changes, "there": acknowledged}).encode() + b"\n")
+
+
+async def _migration(tables: EmbeddedTables, step: str, count: str, moment: str) -> None:
+    stores = Stores(SelfKillingTables(tables, int(count), is_after=moment != "before"), system=SYSTEM)
+    if step == "remove":
+        await remove_source(CREW_ROSTER_V2, stores, pace=PACE)
+    else:
+        await migrate(CREW_ROSTER_V2, stores, until=MigrationStep(step), pace=PACE)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

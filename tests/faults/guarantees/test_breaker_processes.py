@@ -1,0 +1,102 @@
+"""Eight processes on one file: a half-open circuit admits one of them, and another one when that is
+killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from holdfast import Stores, create_tables
+from holdfast.core.clock import RunClock
+from holdfast.guarantees import BREAKERS
+from holdfast.stores.tables.embedded import open_tables
+from tests.faults.guarantees.breaker_process import CLOCK, FAILURES, PROBE_S, RECOVERY_S
+
+ROOT = Path(__file__).parents[3]
+CALLERS = 8
+NOON = 1770206400.0
+
+
+class Caller:
+    """A process that makes a call on request."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def send(self, word: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+
+    def read_line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+def test_one_of_eight_processes_probes_and_is_replaced_when_killed(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / CLOCK, start=NOON)
+    asyncio.run(create_stores(tmp_path, clock))
+    with ExitStack() as stack:
+        callers = [stack.enter_context(start_caller(tmp_path)) for _ in range(CALLERS)]
+        for caller in callers[:FAILURES]:
+            assert make_call(caller, "fails") == ["calling", "ended"]
+        assert call_all(callers) == ["refused"] * CALLERS
+
+        clock.advance(RECOVERY_S)
+        probe = find_probe(callers)
+        probe.process.kill()
+        probe.process.wait()
+        rest = [each for each in callers if each is not probe]
+        assert call_all(rest) == ["refused"] * len(rest)
+
+        clock.advance(PROBE_S)
+        second = find_probe(rest)
+        second.send("works")
+        assert second.read_line() == "ended"
+        assert call_all(rest) == ["calling"] * len(rest)
+
+
+def find_probe(callers: list[Caller]) -> Caller:
+    """Let all call at once; check that one is admitted and return it."""
+    for caller in callers:
+        caller.send("call")
+    said = [caller.read_line() for caller in callers]
+    assert sorted(said) == ["calling", *["refused"] * (len(callers) - 1)]
+    return callers[said.index("calling")]
+
+
+def call_all(callers: list[Caller]) -> list[str]:
+    for caller in callers:
+        caller.send("call")
+    return [caller.read_line() for caller in callers]
+
+
+def make_call(caller: Caller, end: str) -> list[str]:
+    caller.send("call")
+    first = caller.read_line()
+    caller.send(end)
+    return [first, caller.read_line()]
+
+
+@contextmanager
+def start_caller(folder: Path) -> Iterator[Caller]:
+    command = [sys.executable, "-m", "tests.faults.guarantees.breaker_process", str(folder)]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    caller = Caller(process)
+    try:
+        assert caller.read_line() == "ready"
+        yield caller
+    finally:
+        process.kill()
+        with process:
+            pass
+
+
+async def create_stores(folder: Path, clock: RunClock) -> None:
+    with open_tables(folder / "tables.db", clock=clock) as tables:
+        await create_tables(Stores(tables), [BREAKERS])

@@ -1,0 +1,126 @@
+"""Processes that are killed and replaced until the work is done, and the external service that they call,
+over HTTP.
+
+For `test_once_killed.py` and `test_hold_queue_killed.py`; `self_killing.py` runs inside the processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+ROOT = Path(__file__).parents[2]
+# A process lives for at most this many requests to the store.
+REQUESTS_MAX = 60
+
+Process = subprocess.Popen[str]
+
+
+class FakeService(Protocol):
+    """External service: returns a status and a body, or None to close the connection without a response."""
+
+    def handle_post(self, body: dict[str, str], worker: int) -> tuple[int, Any] | None: ...
+
+    def handle_get(self, key: str) -> tuple[int, Any]: ...
+
+
+def start_process(module: str, *arguments: object) -> Process:
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run_until_done(start: Callable[[int], Process], random: Random, *, several: int, kills_max: int) -> int:
+    """Run several processes, replacing killed ones, until one ends by itself; return the number of kills.
+
+    `start` starts one that lives for the given number of requests; 0, once enough have died, means without
+    limit.
+    """
+    kills, began = 0, 0
+    processes: list[Process] = []
+    try:
+        while True:
+            while len(processes) < several:
+                processes.append(start(random.randrange(10, REQUESTS_MAX) if began < kills_max else 0))
+                began += 1
+            ended = _wait_for_first_end(processes)
+            if ended.returncode == 0:
+                return kills
+            assert ended.returncode == -signal.SIGKILL, ended.communicate()[1]
+            kills += 1
+            processes.remove(ended)
+            ended.communicate()
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def _wait_for_first_end(processes: list[Process]) -> Process:
+    """Wait for the first process to end: its end of the pipe closes."""
+    with selectors.DefaultSelector() as selector:
+        for process in processes:
+            assert process.stdout is not None
+            selector.register(process.stdout, selectors.EVENT_READ, process)
+        [(ready, _), *_] = selector.select()
+    ended: Process = ready.data
+    ended.wait()
+    return ended
+
+
+def fail_after_effect(worker: int, random: Random, failures: Tally[str]) -> tuple[int, Any] | None:
+    """Fail with an error, a closed connection, or the death of the calling worker."""
+    how = random.choice(["error", "closed", "killed"])
+    failures[how] += 1
+    if how == "killed":
+        os.kill(worker, signal.SIGKILL)
+    return (502, {}) if how == "error" else None
+
+
+@contextmanager
+def serve(service: FakeService) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body_read = self.rfile.read(int(self.headers["Content-Length"]))
+            if body_read:  # otherwise the process was killed before it sent the body
+                self._respond(service.handle_post(json.loads(body_read), int(self.headers["X-Worker"])))
+
+        def do_GET(self) -> None:
+            self._respond(service.handle_get(parse_qs(urlsplit(self.path).query)["key"][0]))
+
+        def _respond(self, answer: tuple[int, Any] | None) -> None:
+            if answer is None:
+                return
+            body = json.dumps(answer[1]).encode()
+            try:
+                self.send_response(answer[0])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            except ConnectionError:
+                pass  # the process was killed meanwhile
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()

@@ -1,1 +1,0 @@
-"""Tests of the house itself: its layers, its files, its locks."""

@@ -1,9 +1,0 @@
-"""The engine against a model of DynamoDB: a plain-Python second opinion on every answer.
-
-values.py           tagged values as the protocol has them: their order, size and canonical numbers
-expressions.py      a small family of conditions and updates: as text for the engine, evaluated for the model
-model.py            the model: dictionaries, sorted lists and DynamoDB's arithmetic; knows nothing of Holdfast
-steps.py            random steps that are data, so that a failing run can be cut down to its essence
-drivers.py          the engine in process, on a file, over HTTP, and as several processes on one file
-play.py             steps played against both, every answer compared; the shortest failing run
-"""

@@ -1,0 +1,118 @@
+"""Test every file: documented, short, specifically named, and without paths of a machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(path for folder in ("src", "systems") for path in (ROOT / folder).rglob("*.py"))
+
+MAX_LINES = 600
+# A list by nature: one short class per error, after a tree of all errors.
+LONGER_MODULES = {"src/holdfast/core/errors.py": 700}
+# Names so general that they collect everything.
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers"}
+
+# Put together here so that this file passes its own test.
+MACHINE_PATHS = re.compile(
+    r"(?<![\w.])/(?:" + "|".join(["home/\\w", "Users/\\w", "root/", "tmp/\\w", "work/\\w", "opt/\\w"]) + ")"
+)
+PACKAGE_INDEXES = re.compile(
+    "|".join(["pypi" + r"\.org", "python" + r"hosted\.org", "--(extra-)?" + "index-url"])
+)
+THIRD_PARTY_TEXTS = {"LICENSE"}
+
+
+def format_path(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=format_path)
+def test_the_module_has_a_docstring(module: Path) -> None:
+    assert ast.get_docstring(ast.parse(module.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=format_path)
+def test_the_module_is_not_too_long_to_read(module: Path) -> None:
+    limit = LONGER_MODULES.get(format_path(module), MAX_LINES)
+
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= limit
+
+
+@pytest.mark.parametrize("module", MODULES, ids=format_path)
+def test_the_module_name_is_specific(module: Path) -> None:
+    assert not FORBIDDEN_NAMES & set(module.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=format_path)
+def test_the_module_postpones_annotations(module: Path) -> None:
+    body = ast.parse(module.read_text(encoding="utf-8")).body[1:]
+    lazily = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
+
+    assert lazily or not body
+
+
+@pytest.mark.proves("SM-X21")
+@pytest.mark.parametrize("module", MODULES, ids=format_path)
+def test_the_module_parses_in_the_oldest_supported_python(module: Path) -> None:
+    asked = re.search(
+        r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    )
+    assert asked
+
+    ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, int(asked[1])))
+
+
+def test_every_source_folder_is_a_package() -> None:
+    # A folder without __init__.py can be imported, but the import contracts would not see it.
+    folders = {module.parent for module in MODULES} - {ROOT / "src", ROOT / "systems"}
+
+    assert [format_path(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+
+
+def test_no_file_contains_a_machine_path() -> None:
+    assert _find_lines(MACHINE_PATHS) == []
+
+
+def test_no_file_contains_a_package_index_address() -> None:
+    assert _find_lines(PACKAGE_INDEXES) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/" + "home/ada/x", "/" + "tmp/x", "see /" + "root/.cache", '"/' + 'work/y"']
+)
+def test_the_check_finds_a_machine_path(path: str) -> None:
+    assert MACHINE_PATHS.search(path)
+
+
+def _find_lines(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{format_path(path)}:{number}: {line.strip()}"
+        for path in _list_versioned_files()
+        if path.name not in THIRD_PARTY_TEXTS
+        for number, line in enumerate(
+            path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
+        )
+        if pattern.search(line)
+    ]
+
+
+def _list_versioned_files() -> list[Path]:
+    """List the files in version control, and new files that are not ignored."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout, so nothing says which files belong to the project")
+    listed = subprocess.run(
+        [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]

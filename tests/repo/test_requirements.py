@@ -1,0 +1,56 @@
+"""Test that docs/internals/requirements.md is complete: a test is marked with every requirement."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.repo import requirements
+
+# The size of each document's list: numbered requirements, and contradictions.
+LISTS = {"SM": (50, 26), "RP": (46, 19), "AP": (58, 21), "PG": (57, 29), "TC": (103, 28)}
+
+
+def list_ids(system: str) -> list[str]:
+    demands, contradictions = LISTS[system]
+    return [f"{system}-{n}" for n in range(1, demands + 1)] + [
+        f"{system}-X{n}" for n in range(1, contradictions + 1)
+    ]
+
+
+@pytest.mark.parametrize("system", LISTS)
+def test_the_page_has_every_requirement_of_the_document_and_no_other(system: str) -> None:
+    listed = [id for id in requirements.read_rows() if id.startswith(f"{system}-")]
+
+    assert listed == list_ids(system)
+
+
+@pytest.mark.parametrize("id", [id for system in LISTS for id in list_ids(system)])
+def test_the_requirement_is_proved_by_a_test(id: str) -> None:
+    assert requirements.find_marked_tests().get(id), f"no test is marked @pytest.mark.proves({id!r})"
+
+
+def test_every_proves_mark_names_a_requirement() -> None:
+    known = {id for system in LISTS for id in list_ids(system)}
+
+    assert not set(requirements.find_marked_tests()) - known
+
+
+def test_the_page_names_the_tests_that_are_marked() -> None:
+    # `python -m tests.repo.requirements` updates them.
+    assert requirements.PAGE.read_text(encoding="utf-8") == requirements.render_page()
+
+
+def test_the_page_names_modules_that_exist() -> None:
+    folders = [
+        requirements.ROOT / "src" / "holdfast",
+        *sorted((requirements.ROOT / "systems").iterdir()),
+        requirements.ROOT,
+    ]
+    for id, (_, modules, _) in requirements.read_rows().items():
+        for module in modules.replace("`", "").split(", "):
+            assert any(
+                (folder / module).exists() or (folder / f"{module}.py").exists() for folder in folders
+            ), (
+                id,
+                module,
+            )

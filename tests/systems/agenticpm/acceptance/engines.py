@@ -1,0 +1,98 @@
+"""Engines for AgenticPM's acceptance tests, with the demo around them: the API, Jira, mailbox and mailer over
+real HTTP.
+
+Each component runs with its own rights, and the test moves the clock.
+
+    memory   the embedded engine, in memory
+    serve    the DynamoDB engine, at our own server over HTTP
+    moto     the DynamoDB engine and S3, at an independent server over HTTP
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from agenticpm.demo.demo_processes import DemoProcesses, start_demo
+from agenticpm.model.entities import table
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_stores, provision
+from holdfast.config.settings import IN_MEMORY, MEMORY_OBJECTS, Settings
+from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
+from holdfast.operations.tables import Scan
+from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.wire.server import start_server
+from tests.contract.moto import moto_endpoint
+
+ENGINES = ("memory", "serve", "moto")
+TUESDAY = 1
+
+_NUMBERS = itertools.count()
+
+Story = Callable[[DemoProcesses], Awaitable[None]]
+
+
+def run_story(engine: str, folder: Path, story: Story) -> None:
+    clock = RunClock(folder / "clock", start=_get_next_evening())
+    with _make_settings(engine, clock) as settings:
+        asyncio.run(_run_story(settings, clock, folder, story))
+
+
+def _get_next_evening() -> float:
+    """Return the next Tuesday evening in Sydney.
+
+    It is not in the past: the engines use their own clocks and hide expired items.
+    """
+    now = SYSTEM_CLOCK.now()
+    today = datetime.fromtimestamp(now, UTC).replace(hour=9, minute=0, second=0, microsecond=0)
+    return next(
+        at.timestamp() for days in range(1, 8) if (at := today + timedelta(days=days)).weekday() == TUESDAY
+    )
+
+
+async def _run_story(settings: Settings, clock: RunClock, folder: Path, story: Story) -> None:
+    async with _open_stores(settings, clock) as stores, start_demo(stores, SYSTEM, clock, folder) as demo:
+        await story(demo)
+
+
+@asynccontextmanager
+async def _open_stores(settings: Settings, clock: RunClock) -> AsyncIterator[Stores]:
+    async with open_stores(SYSTEM, settings, clock=clock) as stores:
+        await provision(stores, SYSTEM)
+        yield stores
+
+
+@contextmanager
+def _make_settings(engine: str, clock: Clock) -> Iterator[Settings]:
+    # A third-party server is shared: each story has its own names.
+    name = f"a{os.getpid()}-{next(_NUMBERS)}"
+    if engine == "memory":
+        yield MEMORY_SETTINGS
+    elif engine == "serve":
+        with open_tables(clock=clock) as behind, start_server(tables=behind) as url:
+            tables = f"dynamodb+{url}"
+            yield Settings(tables=tables, queues=IN_MEMORY, objects=MEMORY_OBJECTS, environment=name)
+    else:
+        with moto_endpoint() as at:
+            tables, objects = f"dynamodb+http://{at}", f"s3+http://{at}"
+            yield Settings(tables=tables, queues=IN_MEMORY, objects=objects, environment=name)
+
+
+async def scan_table(demo: DemoProcesses) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return every item of the table, by key."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    start: Any = None
+    while True:
+        scan = Scan(demo.stores.physical_name(table), start_key=start, consistent=True)
+        page = await demo.stores.tables.run(scan)
+        found |= {(str(each["PK"]), str(each["SK"])): dict(each) for each in page.items or ()}
+        start = page.last_key
+        if start is None:
+            return found

@@ -1,0 +1,535 @@
+"""The single table: keys, indexes, lifetimes and patterns as the document defines them, on the engine
+itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import patterns
+from agenticpm.model.entities import (
+    GLOBAL,
+    Action,
+    AgentConfig,
+    Artefact,
+    Checkpoint,
+    Escalation,
+    EscalationStatus,
+    Event,
+    EventType,
+    Integration,
+    IntegrationConfig,
+    Option,
+    Project,
+    ProjectId,
+    ProjectStatus,
+    Severity,
+    Source,
+    contents,
+    get_scope,
+    gsi1,
+    table,
+)
+from agenticpm.model.events import build_event_writes, get_now
+from agenticpm.model.patterns import ACTION_QUEUE
+from agenticpm.system import SYSTEM
+from holdfast import (
+    ALL,
+    Entity,
+    Page,
+    Query,
+    Scan,
+    Stores,
+    collect_patterns,
+    create_tables,
+    describe_table,
+    open_memory_stores,
+)
+from holdfast.core.errors import ConditionFailed, TransactionCancelled
+from holdfast.operations.tables import GetItem
+from tests.background_work import stop_background_work
+
+NOW = datetime(2026, 2, 4, 23, 30, 15, 250_000, tzinfo=UTC)
+PROJECT = ProjectId("6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11")
+OTHER = ProjectId("7a1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a22")
+UUID = "0f6d9a11-2f1a-4a55-8c3e-8b1c6f1c7f5e"
+ULID = "01KGN1V2ZZEXAMPLE000000000"
+
+Story = Callable[[Stores, "ManualClock"], Awaitable[None]]
+
+
+class ManualClock:
+    """Clock that only the test moves."""
+
+    def __init__(self) -> None:
+        self.moment = NOW
+
+    def now(self) -> float:
+        return self.moment.timestamp()
+
+
+def run_story(story: Story) -> None:
+    async def on_stores() -> None:
+        clock = ManualClock()
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await create_tables(stores, SYSTEM.tables)
+            await story(stores, clock)
+
+    asyncio.run(on_stores())
+
+
+def make_project(id: ProjectId = PROJECT, **more: Any) -> Project:
+    given: dict[str, Any] = {
+        "name": "Member profile",
+        "source": Source.jira,
+        "source_project_key": "MCU",
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return Project(id=id, **(given | more))
+
+
+def make_escalation(**more: Any) -> Escalation:
+    given: dict[str, Any] = {
+        "id": UUID,
+        "project_id": PROJECT,
+        "title": "Beta launch is at risk",
+        "context": {"milestone": "Beta"},
+        "options": [Option(option="Delay", pros=["Lower risk"]), Option(option="Rush", cons=["Quality"])],
+        "created_at": NOW,
+    }
+    return Escalation(**(given | more))
+
+
+def make_action(**more: Any) -> Action:
+    given: dict[str, Any] = {
+        "scope": get_scope(PROJECT),
+        "id": ULID,
+        "project_id": PROJECT,
+        "action_type": "email_sent",
+        "description": "Ask for the design assets",
+        "payload_sha256": "0" * 64,
+        "created_at": NOW,
+        "expires_at": NOW + timedelta(days=90),
+    }
+    return Action(**(given | more))
+
+
+EVENT = Event(
+    scope=get_scope(PROJECT),
+    id=ULID,
+    project_id=PROJECT,
+    event_type="heartbeat",
+    summary="x",
+    detail={"tickets": 3},
+    created_at=NOW,
+    day=NOW.date(),
+)
+REFERENCE = EVENT.model_copy(update={"scope": GLOBAL, "detail": None, "day": None})
+ARTEFACT = Artefact(
+    id=UUID,
+    project_id=PROJECT,
+    type=ArtefactType.raid_log,
+    content={"items": []},
+    created_at=NOW,
+    updated_at=NOW,
+)
+CHECKPOINT = Checkpoint(
+    project_id=PROJECT,
+    integration="jira",
+    checkpoint_key="last_sync",
+    checkpoint_value="2026-02-04T10:30:00.000Z",
+    updated_at=NOW,
+)
+INTEGRATION = IntegrationConfig(
+    id=UUID, integration=Integration.jira, config_encrypted="SEYx", created_at=NOW, updated_at=NOW
+)
+CONFIG = AgentConfig(key="hold_queue_minutes", value=30, updated_at=NOW)
+
+STAMP = "2026-02-04T23:30:15.250Z"
+
+
+# --- keys ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-1")
+@pytest.mark.proves("AP-57")
+def test_table_matches_the_document() -> None:
+    assert (table.name, table.partition, table.sort, table.ttl) == ("AgenticPM", "PK", "SK", "TTL")
+    assert table.point_in_time_recovery
+    assert [(each.name, each.partition, each.sort) for each in table.indexes] == [
+        ("GSI1", "GSI1PK", "GSI1SK")
+    ]
+    assert gsi1.projection == ALL
+    assert SYSTEM.tables == (table,)
+
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        made = await describe_table(stores, table)
+        assert made is not None and made.definition.billing_mode == "PAY_PER_REQUEST"
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-2")
+@pytest.mark.proves("AP-3")
+@pytest.mark.proves("AP-4")
+@pytest.mark.proves("AP-5")
+@pytest.mark.proves("AP-6")
+@pytest.mark.proves("AP-7")
+@pytest.mark.proves("AP-8")
+@pytest.mark.proves("AP-9")
+@pytest.mark.proves("AP-10")
+@pytest.mark.proves("AP-X19")
+@pytest.mark.parametrize(
+    ("entity", "partition", "sort"),
+    [
+        (make_project(), f"PROJECT#{PROJECT}", "METADATA"),
+        (ARTEFACT, f"PROJECT#{PROJECT}", "ARTEFACT#raid_log"),
+        (EVENT, f"PROJECT#{PROJECT}", f"EVENT#{STAMP}#{ULID}"),
+        (make_escalation(), f"PROJECT#{PROJECT}", f"ESCALATION#{UUID}"),
+        (make_action(), f"PROJECT#{PROJECT}", f"ACTION#{STAMP}#{ULID}"),
+        (CHECKPOINT, f"PROJECT#{PROJECT}", "CHECKPOINT#jira#last_sync"),
+        (INTEGRATION, "INTEGRATION#jira", "CONFIG"),
+        (CONFIG, "AGENT", "CONFIG#hold_queue_minutes"),
+        (REFERENCE, "GLOBAL", f"EVENT#{STAMP}#{ULID}"),
+    ],
+)
+def test_item_has_the_documents_key(entity: Entity, partition: str, sort: str) -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await stores.run(type(entity).put(entity))
+        kept = await stores.tables.run(GetItem(table.name, {"PK": partition, "SK": sort}))
+        assert kept.item == entity.to_item()
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-11")
+@pytest.mark.proves("AP-29")
+@pytest.mark.proves("AP-X6")
+@pytest.mark.parametrize("status", ProjectStatus)
+def test_indexes_a_project_in_every_status(status: ProjectStatus) -> None:
+    item = make_project(status=status).to_item()
+    assert (item["GSI1PK"], item["GSI1SK"]) == (f"STATUS#{status}", f"PROJECT#{PROJECT}")
+
+
+@pytest.mark.proves("AP-20")
+@pytest.mark.proves("AP-30")
+@pytest.mark.proves("AP-X6")
+@pytest.mark.proves("AP-X12")
+@pytest.mark.parametrize("status", EscalationStatus)
+def test_indexes_an_escalation_in_every_status_by_creation_time(status: EscalationStatus) -> None:
+    more = {"user_decision": "Delay", "decided_at": NOW + timedelta(days=3)} if status == "decided" else {}
+    item = make_escalation(status=status, **more).to_item()
+    assert (item["GSI1PK"], item["GSI1SK"]) == (f"ESCALATION#{status}", f"{STAMP}#{UUID}")
+    assert "TTL" not in item
+
+
+@pytest.mark.proves("AP-17")
+@pytest.mark.proves("AP-31")
+@pytest.mark.proves("AP-X21")
+def test_indexes_an_event_by_its_utc_day() -> None:
+    in_sydney = NOW.astimezone(datetime.strptime("+1100", "%z").tzinfo)
+    assert in_sydney.day == NOW.day + 1
+    event = EVENT.model_copy(update={"created_at": in_sydney})
+    item = event.to_item()
+    assert (item["GSI1PK"], item["GSI1SK"]) == ("EVENT#2026-02-04", f"{STAMP}#{ULID}")
+    with pytest.raises(ValueError, match="is not the day of"):
+        Event(**(EVENT.model_dump() | {"day": in_sydney.date()}))
+
+
+@pytest.mark.proves("AP-22")
+@pytest.mark.proves("AP-X7")
+def test_indexes_only_held_actions_by_due_time() -> None:
+    assert "GSI1PK" not in make_action().to_item()
+    held = make_action(queue="held", held_until=NOW + timedelta(minutes=30)).to_item()
+    assert (held["GSI1PK"], held["GSI1SK"]) == ("ACTION#held", f"2026-02-05T00:00:15.250Z#{ULID}")
+    assert held["executed"] is False
+
+
+# --- lifetimes ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-45")
+@pytest.mark.proves("AP-46")
+@pytest.mark.proves("AP-X8")
+def test_expiry_counts_from_creation_in_whole_seconds() -> None:
+    born = int(NOW.timestamp())
+    assert EVENT.to_item()["TTL"] == born + 2_592_000
+    assert REFERENCE.to_item()["TTL"] == born + 2_592_000
+
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        clock.moment = NOW + timedelta(days=2)
+        # A backfilled event expires no later.
+        await stores.transact(*build_event_writes(stores, PROJECT, "imported", "x", at=NOW))
+        (event,) = await stores.run(patterns.project_events(PROJECT))
+        assert event.to_item()["TTL"] == born + 2_592_000
+
+    run_story(story)
+    assert make_action().to_item()["TTL"] == born + 7_776_000
+
+
+@pytest.mark.proves("AP-48")
+@pytest.mark.proves("AP-24")
+@pytest.mark.parametrize(
+    "entity", [make_project(), ARTEFACT, make_escalation(), CHECKPOINT, INTEGRATION, CONFIG]
+)
+def test_permanent_items_have_no_expiry(entity: Entity) -> None:
+    assert "TTL" not in entity.to_item()
+
+
+@pytest.mark.proves("AP-47")
+@pytest.mark.proves("AP-X16")
+def test_expired_items_are_not_read_though_they_still_exist() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await stores.transact(*build_event_writes(stores, PROJECT, EventType.heartbeat, "x"))
+        stop_background_work(stores.tables)
+        clock.moment = NOW + timedelta(days=30, seconds=1)
+        for query in (
+            patterns.project_events(PROJECT),
+            patterns.recent_events(),
+            patterns.events_of_day(NOW.date()),
+        ):
+            assert len(await stores.run(query)) == 0
+        kept = Event.scan(reason="a test looks at what is stored")
+        assert (await stores.run(kept.count())).examined == 2
+
+    run_story(story)
+
+
+# --- patterns -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-44")
+def test_no_pattern_is_a_scan() -> None:
+    operations = [each.build_example() for each in SYSTEM.patterns]
+    assert len(operations) > 30
+    assert not [each for each in operations if isinstance(each, Scan)]
+
+
+@pytest.mark.proves("AP-34")
+@pytest.mark.proves("AP-35")
+@pytest.mark.proves("AP-36")
+@pytest.mark.proves("AP-39")
+@pytest.mark.proves("AP-40")
+@pytest.mark.proves("AP-41")
+@pytest.mark.proves("AP-42")
+@pytest.mark.proves("AP-43")
+def test_pattern_finds_only_its_items() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        for id in (PROJECT, OTHER):
+            await stores.run(patterns.create_project(make_project(id)))
+            await stores.run(patterns.create_artefact(ARTEFACT.model_copy(update={"project_id": id})))
+            await stores.run(patterns.create_escalation(make_escalation(project_id=id)))
+            await stores.run(patterns.put_checkpoint(CHECKPOINT.model_copy(update={"project_id": id}), None))
+            await stores.run(Action.put(make_action(project_id=id, scope=get_scope(id))))
+            await stores.transact(*build_event_writes(stores, id, EventType.heartbeat, "x"))
+        await stores.run(patterns.put_integration(INTEGRATION, None))
+        await stores.run(patterns.seed_config(CONFIG))
+
+        assert await stores.run(patterns.project(PROJECT)) == make_project()
+        assert await stores.run(patterns.artefact(PROJECT, ArtefactType.raid_log)) == ARTEFACT
+        assert await stores.run(patterns.artefact(PROJECT, ArtefactType.delivery_state)) is None
+        assert list(await stores.run(patterns.artefacts(PROJECT))) == [ARTEFACT]
+        assert list(await stores.run(patterns.project_escalations(PROJECT))) == [make_escalation()]
+        (kept,) = await stores.run(patterns.project_actions(PROJECT))
+        # As stored: expiry is in whole seconds.
+        assert kept.to_item() == make_action().to_item()
+        assert await stores.run(patterns.checkpoint(PROJECT, "jira", "last_sync")) == CHECKPOINT
+        assert await stores.run(patterns.checkpoint(PROJECT, "outlook", "delta_token")) is None
+        assert await stores.run(patterns.integration_config(Integration.jira)) == INTEGRATION
+        assert await stores.run(patterns.agent_config("hold_queue_minutes")) == CONFIG
+        assert list(await stores.run(patterns.agent_configs())) == [CONFIG]
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-32")
+@pytest.mark.proves("AP-33")
+def test_index_returns_whole_items() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await stores.run(patterns.create_project(make_project(description="d", config={"a": 1})))
+        await stores.run(patterns.create_project(make_project(OTHER, status=ProjectStatus.paused)))
+        await stores.run(patterns.create_escalation(make_escalation()))
+        await stores.transact(*build_event_writes(stores, PROJECT, EventType.heartbeat, "x", {"tickets": 3}))
+        assert list(await stores.run(patterns.projects_in())) == [
+            make_project(description="d", config={"a": 1})
+        ]
+        assert list(await stores.run(patterns.escalations_in())) == [make_escalation()]
+        (event,) = await stores.run(patterns.events_of_day(NOW.date()))
+        assert event.detail == {"tickets": 3}
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-37")
+@pytest.mark.proves("AP-38")
+def test_events_come_newest_first_page_by_page() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        for number in range(25):
+            clock.moment = NOW + timedelta(milliseconds=number)
+            await stores.transact(*build_event_writes(stores, PROJECT, "numbered", str(number)))
+        for query in (lambda after: patterns.project_events(PROJECT, 10, after), _recent_events):
+            assert await _read_pages(stores, query) == [str(n) for n in range(24, -1, -1)]
+
+    run_story(story)
+
+
+def _recent_events(after: str | None) -> Query[Event]:
+    return patterns.recent_events(10, after)
+
+
+async def _read_pages(stores: Stores, query: Callable[[str | None], Query[Event]]) -> list[str]:
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page: Page[Event] = await stores.run(query(cursor))
+        assert len(page) <= 10
+        found += [each.summary for each in page]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+# --- events -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-18")
+@pytest.mark.proves("AP-19")
+def test_writes_an_event_and_its_reference_together_or_not_at_all() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        event, reference = build_event_writes(
+            stores, PROJECT, EventType.error, "x", {"a": 1}, severity=Severity.error
+        )
+        await stores.run(reference)
+        with pytest.raises(TransactionCancelled):
+            await stores.transact(event, reference)
+        assert len(await stores.run(patterns.project_events(PROJECT))) == 0
+
+        clock.moment += timedelta(seconds=1)
+        await stores.transact(*build_event_writes(stores, PROJECT, EventType.error, "y", {"a": 1}))
+        (full,) = await stores.run(patterns.project_events(PROJECT))
+        newest, _ = await stores.run(patterns.recent_events())
+        assert (newest.id, newest.project_id, newest.summary) == (full.id, PROJECT, "y")
+        assert full.detail == {"a": 1} and newest.detail is None
+        assert "detail" not in newest.to_item() and "GSI1PK" not in newest.to_item()
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-X4")
+def test_event_and_action_without_a_project_are_under_global() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await stores.transact(*build_event_writes(stores, None, EventType.config_changed, "x", {"key": "a"}))
+        await stores.run(Action.put(make_action(scope=GLOBAL, project_id=None)))
+        (event,) = await stores.run(patterns.recent_events())
+        assert (event.scope, event.project_id, event.detail) == (GLOBAL, None, {"key": "a"})
+        (kept,) = await stores.run(patterns.project_actions(None))
+        assert kept.to_item()["PK"] == "GLOBAL" and "projectId" not in kept.to_item()
+
+    run_story(story)
+    with pytest.raises(ValueError, match="does not belong to"):
+        make_action(scope=GLOBAL)
+
+
+@pytest.mark.proves("AP-X5")
+def test_daily_feed_and_daily_index_return_the_same_events() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        for hours in range(0, 48, 3):
+            clock.moment = NOW.replace(hour=0) + timedelta(hours=hours)
+            of = (PROJECT, OTHER, None)[hours % 9 // 3]
+            await stores.transact(*build_event_writes(stores, of, "numbered", str(hours)))
+        feed = [
+            (each.id, each.project_id, each.summary, each.created_at)
+            for each in await stores.all(patterns.recent_events())
+            if each.created_at.date() == NOW.date()
+        ]
+        day = await stores.all(patterns.events_of_day(NOW.date()))
+        assert len(day) == 8
+        assert feed[::-1] == [(each.id, each.project_id, each.summary, each.created_at) for each in day]
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-X9")
+def test_writes_compares_and_removes_attributes_with_reserved_names() -> None:
+    """Use `TTL`, `name`, `status`, `value` and `key`: DynamoDB's expressions need aliases for them."""
+
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await stores.run(patterns.create_project(make_project()))
+        changed = await stores.run(patterns.change_status(make_project(), ProjectStatus.paused, NOW))
+        assert (changed.status, changed.to_item()["GSI1PK"]) == (ProjectStatus.paused, "STATUS#paused")
+        with pytest.raises(ConditionFailed):
+            await stores.run(patterns.change_status(make_project(), ProjectStatus.archived, NOW))
+        await stores.run(patterns.seed_config(CONFIG))
+        newer = CONFIG.model_copy(update={"value": 15})
+        await stores.run(patterns.put_record(newer, CONFIG))
+        with pytest.raises(ConditionFailed):
+            await stores.run(patterns.put_record(newer, CONFIG))
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-24")
+@pytest.mark.proves("AP-X15")
+def test_checkpoint_is_overwritten_only_by_a_writer_that_read_it() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        first = CHECKPOINT.model_copy(update={"integration": "a tracker to come"})
+        await stores.run(patterns.put_checkpoint(first, None))
+        second = first.model_copy(update={"checkpoint_value": "b"})
+        await stores.run(patterns.put_checkpoint(second, first.checkpoint_value))
+        for seen in (None, first.checkpoint_value):
+            with pytest.raises(ConditionFailed):
+                await stores.run(patterns.put_checkpoint(second, seen))
+        found = await stores.run(patterns.checkpoint(PROJECT, "a tracker to come", "last_sync"))
+        assert found == second
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-26")
+@pytest.mark.parametrize("value", ["text", 15, Decimal("0.33"), {"start": "08:00", "nested": {"a": [1]}}])
+def test_setting_holds_texts_numbers_and_maps(value: Any) -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await stores.run(patterns.put_config(AgentConfig(key="k", value=value, updated_at=get_now(clock))))
+        found = await stores.run(patterns.agent_config("k"))
+        assert found is not None and found.value == value
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-28")
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda: make_project(status="retired"),
+        lambda: make_project(source="trello"),
+        lambda: make_project(autonomy_level="full"),
+        lambda: make_project(id=ProjectId("seven")),
+        lambda: Event(**(EVENT.model_dump() | {"severity": "bad"})),
+        lambda: make_escalation(status="open"),
+        lambda: make_escalation(options=[]),
+        lambda: make_escalation(agent_recommendation="Panic"),
+        lambda: make_escalation(user_decision="Delay"),
+        lambda: IntegrationConfig(**(INTEGRATION.model_dump() | {"integration": "trello"})),
+        lambda: Project(id=PROJECT, source=Source.jira, created_at=NOW, updated_at=NOW),  # type: ignore[call-arg]
+    ],
+)
+def test_rejects_invalid_items_before_anything_is_written(
+    broken: Callable[[], Entity],
+) -> None:
+    with pytest.raises(ValidationError):
+        broken()
+
+
+def test_system_declares_every_pattern() -> None:
+    assert set(collect_patterns(patterns)) <= set(SYSTEM.patterns)
+    assert set(ACTION_QUEUE.patterns) <= set(SYSTEM.patterns)
+    assert SYSTEM.buckets == (contents,)

@@ -1,0 +1,172 @@
+"""One turn of AgenticPM's loop, executor or daily work, in a process that kills itself at a given point.
+
+Points are counted: each step that the loop reports, before and after each request to the store (writes are
+also counted separately), and before and after each effect at an external service. At one of them the process
+dies, or stops until it is continued. `test_agenticpm_killed.py` runs the same turns in its own process for
+the undisturbed run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, Literal
+
+from agenticpm.integrations.clients import IntegrationClients
+from agenticpm.model import escalations
+from agenticpm.model.entities import Integration
+from agenticpm.system import SYSTEM
+from agenticpm.workers import actions, digest
+from agenticpm.workers.loop import Loop
+from agenticpm.workers.writers import open_writers
+from holdfast import Stores, open_stores
+from holdfast.operations.tables import GetItem, Operation, Query, Scan
+from holdfast.stores.tables.port import Tables
+
+Role = Literal["loop", "executor", "daily"]
+PointKind = Literal["step", "request", "write", "act"]
+
+READS = (GetItem, Query, Scan)
+OUTWARD = ("comment", "move", "send")
+
+
+@dataclass(frozen=True)
+class KillPoint:
+    """Point of a kind, by number; a step may also be named.
+
+    Except for steps, odd numbers are before the operation and even ones after. With `stops` the process stops
+    instead of dying.
+    """
+
+    kind: PointKind
+    number: int = 1
+    name: str | None = None
+    stops: bool = False
+
+
+def main(
+    role: Role, variables: Mapping[str, str], kill_point: KillPoint | None, connection: Connection
+) -> None:
+    """Run the process. It sends `begun` with its first step, and `done` with its result."""
+    os.environ.update(variables)
+    logging.basicConfig(filename=variables["AGENTICPM_TEST_LOG"], level=logging.WARNING)
+    kill_switch = KillSwitch(kill_point, connection.send)
+    found = asyncio.run(_open_and_run_turn(role, kill_switch))
+    connection.send(("done", found))
+
+
+async def _open_and_run_turn(role: Role, kill_switch: KillSwitch) -> dict[str, Any]:
+    async with open_stores(SYSTEM) as stores:
+        stores.tables = _WatchedTables(stores.tables, kill_switch)
+        return await run_turn(role, stores, kill_switch)
+
+
+async def run_turn(role: Role, stores: Stores, kill_switch: KillSwitch) -> dict[str, Any]:
+    """Run one turn and return its result."""
+    if role == "daily":
+        return {"digest": await digest.make_daily_digest(stores.for_component("loop")) is not None}
+    own = stores.for_component(role)
+    async with _WatchedClients(own, kill_switch=kill_switch) as clients:
+        if role == "executor":
+            return await _execute(own, clients)
+        async with open_writers(own) as writers:
+            turn = await Loop(own, clients, writers, on_step=kill_switch.on_step).tick()
+    errors = [error for cycle in turn.cycles for error in cycle.errors]
+    return {
+        "why_not": turn.skip_reason,
+        "cycles": len(turn.cycles),
+        "errors": errors,
+        "steps": kill_switch.steps,
+    }
+
+
+async def _execute(stores: Stores, parties: IntegrationClients) -> dict[str, Any]:
+    executed = await actions.execute_due(stores, parties)
+    await escalations.expire_due(stores)
+    return {"done": executed.done, "later": executed.later, "refused": executed.refused}
+
+
+class KillSwitch:
+    """Counter of the points, which ends the process at the given one."""
+
+    def __init__(
+        self, kill_point: KillPoint | None = None, tell: Callable[[Any], None] = lambda _: None
+    ) -> None:
+        self.steps: list[str] = []
+        self._kill_point, self._tell = kill_point, tell
+        self._counts: Counter[str] = Counter()
+
+    def on_step(self, name: str) -> None:
+        if not self.steps:
+            self._tell(("begun", name))
+        self.steps.append(name)
+        self.reach("step", name)
+
+    def reach(self, kind: PointKind, name: str | None = None) -> None:
+        kill_point = self._kill_point
+        if (
+            kill_point is None
+            or kill_point.kind != kind
+            or (kill_point.name is not None and kill_point.name != name)
+        ):
+            return
+        self._counts[kind] += 1
+        if self._counts[kind] != kill_point.number:
+            return
+        if not kill_point.stops:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._tell(("stopped", name))
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+class _WatchedTables:
+    """Tables that reach a point before and after every request."""
+
+    def __init__(self, tables: Tables, kill_switch: KillSwitch) -> None:
+        self._tables, self._kill_switch = tables, kill_switch
+
+    async def run(self, operation: Operation[Any]) -> Any:
+        kinds: tuple[PointKind, ...] = ("request",) if isinstance(operation, READS) else ("request", "write")
+        for kind in kinds:
+            self._kill_switch.reach(kind)
+        result = await self._tables.run(operation)
+        for kind in kinds:
+            self._kill_switch.reach(kind)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tables, name)
+
+
+@dataclass
+class _WatchedClients(IntegrationClients):
+    """Clients that reach a point before and after every effect."""
+
+    kill_switch: KillSwitch = field(default_factory=KillSwitch)
+
+    async def get_client(self, integration: Integration) -> Any:
+        return _WatchedClient(await super().get_client(integration), self.kill_switch)
+
+
+class _WatchedClient:
+    def __init__(self, party: Any, kill_switch: KillSwitch) -> None:
+        self._party, self._kill_switch = party, kill_switch
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._party, name)
+        if name not in OUTWARD:
+            return method
+
+        async def acting(*arguments: Any) -> Any:
+            self._kill_switch.reach("act")
+            outcome = await method(*arguments)
+            self._kill_switch.reach("act")
+            return outcome
+
+        return acting

@@ -1,0 +1,293 @@
+"""Command line: the same operations as over HTTP, run as the component `api`, without secrets in
+arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import io
+import json
+from collections.abc import Awaitable, Callable
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import pytest
+
+from agenticpm.api.artefact_views import Format
+from agenticpm.api.commands import COMMANDS
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.model import agent_settings
+from agenticpm.model.entities import Autonomy, Integration, ProjectStatus
+from agenticpm.system import SYSTEM
+from holdfast import Explanation, Listing, Page, Stores, open_memory_stores, provision
+from holdfast.cli import main
+from holdfast.core.errors import Conflict, InvalidRequest, NotFound, NotPending
+from tests.systems.agenticpm.unit.samples import (
+    ManualClock,
+    create_escalation,
+    create_project,
+    hold_mail,
+    make_raid_log,
+    make_risk,
+    refuse_action,
+)
+
+R = TypeVar("R")
+
+KEY = "re_8fJk2LmQ_4nTzXcVbNm1AsDfGh"
+RESEND = {"api_key": KEY, "sender": "agent@acme.example"}
+
+
+class CommandLine:
+    """Command line in process: `await line("projects list", status=…)`."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.all, self.stores = stores, stores.for_component("api")
+
+    async def __call__(self, name: str, *given: Any, **options: Any) -> Any:
+        answer = await COMMANDS[name](self.stores, *given, **options)
+        page = answer.page if isinstance(answer, Listing) else answer
+        items = list(page) if isinstance(page, Page) else page
+        data = items.data if isinstance(items, Explanation) else items
+        json.dumps(data)  # the output is plain JSON
+        return items
+
+
+def run_story(story: Callable[[CommandLine], Awaitable[R]]) -> R:
+    async def run() -> R:
+        async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
+            await provision(stores, SYSTEM)
+            return await story(CommandLine(stores))
+
+    return asyncio.run(run())
+
+
+def test_every_command_documents_its_purpose_and_parameters() -> None:
+    for name, function in COMMANDS.items():
+        assert (inspect.getdoc(function) or "").splitlines()[0].endswith("."), name
+        hints = get_type_hints(function, include_extras=True)
+        for parameter in list(inspect.signature(function).parameters)[1:]:
+            assert isinstance(hints[parameter].__metadata__[0], str), (name, parameter)
+
+
+def test_no_command_takes_a_secret_as_an_argument() -> None:
+    named = {each for function in COMMANDS.values() for each in inspect.signature(function).parameters}
+    assert not [each for each in named if any(word in each for word in ("secret", "token", "credential"))]
+    hints = get_type_hints(COMMANDS["integrations put"])
+    assert set(hints) - {"stores", "return"} == {"integration", "file"}
+    assert hints["file"] is Path
+
+
+@pytest.mark.proves("AP-11")
+def test_creates_lists_changes_and_archives_projects() -> None:
+    async def story(line: CommandLine) -> tuple[Any, Any, Any, Any]:
+        made = await line("projects create", "Member profile", "MCU", config={"mail": True})
+        changed = await line("projects change", made["id"], autonomy=Autonomy.artefact)
+        await line("projects status", made["id"], ProjectStatus.archived)
+        archived = await line("projects list", status=ProjectStatus.archived)
+        return made, changed, archived, await line("projects list")
+
+    made, changed, archived, active = run_story(story)
+    assert made["sourceProjectKey"] == "MCU"
+    assert changed["autonomyLevel"] == "artefact"
+    assert [each["id"] for each in archived] == [made["id"]]
+    assert active == []
+
+
+def test_puts_compares_undoes_and_exports_artefacts(tmp_path: Path) -> None:
+    file = tmp_path / "raid.json"
+
+    async def story(line: CommandLine) -> tuple[Any, ...]:
+        project = (await create_project(line.all)).id
+        type = ArtefactType.raid_log
+        file.write_text(json.dumps(make_raid_log(make_risk("R001"))))
+        await line("artefacts put", project, type, file, 0)
+        file.write_text(
+            json.dumps(make_raid_log(make_risk("R001"), make_risk("R002", "The key person leaves")))
+        )
+        await line("artefacts put", project, type, file, 1)
+        with pytest.raises(Conflict, match="is at version 2, but the request expects version 1"):
+            await line("artefacts put", project, type, file, 1)
+        diff = await line("artefacts diff", project, type)
+        undone = await line("artefacts undo", project, type)
+        exported = await line("artefacts export", project, type, format=Format.csv)
+        return diff, undone, exported, await line("artefacts list", project)
+
+    diff, undone, exported, listed = run_story(story)
+    assert diff.lines == ["+ items[R002]: The key person leaves"]
+    assert (undone["version"], len(undone["content"]["items"])) == (3, 1)
+    assert "R001" in exported and "R002" not in exported
+    assert [(each["type"], each["version"]) for each in listed] == [("raid_log", 3)]
+
+
+def test_rejects_an_undo_of_a_stale_version(tmp_path: Path) -> None:
+    file = tmp_path / "raid.json"
+    file.write_text(json.dumps(make_raid_log(make_risk("R001"))))
+
+    async def story(line: CommandLine) -> None:
+        project = (await create_project(line.all)).id
+        with pytest.raises(NotFound, match="has no raid_log yet"):
+            await line("artefacts undo", project, ArtefactType.raid_log)
+        await line("artefacts put", project, ArtefactType.raid_log, file, 0)
+        with pytest.raises(Conflict, match="nothing to undo"):
+            await line("artefacts undo", project, ArtefactType.raid_log)
+        with pytest.raises(Conflict, match="read it again"):
+            await line("artefacts undo", project, ArtefactType.raid_log, version=7)
+
+    run_story(story)
+
+
+@pytest.mark.proves("AP-33")
+@pytest.mark.proves("AP-37")
+@pytest.mark.proves("AP-38")
+def test_lists_events_of_a_project_of_all_projects_and_of_a_day() -> None:
+    async def story(line: CommandLine) -> list[list[str]]:
+        one, other = (
+            await create_project(line.all),
+            await create_project(line.all, name="Other", source_project_key="O"),
+        )
+        with pytest.raises(InvalidRequest, match="a project or a day"):
+            await line("events list", project=one.id, day=date(2026, 2, 4))
+        lists = [
+            await line("events list", project=one.id),
+            await line("events list", project=other.id),
+            await line("events list"),
+            await line("events list", day=date(2026, 2, 4)),
+        ]
+        return [sorted(each["id"] for each in events) for events in lists]
+
+    one, other, feed, day = run_story(story)
+    assert len(one) == len(other) == 1
+    assert feed == day == sorted(one + other)
+
+
+def test_decides_an_escalation() -> None:
+    async def story(line: CommandLine) -> tuple[Any, Any, Any]:
+        project = await create_project(line.all)
+        question = await create_escalation(line.all, project)
+        waiting = await line("escalations list")
+        decided = await line(
+            "escalations decide", project.id, question.id, "Rush", notes="The fair", by="ada"
+        )
+        with pytest.raises(Conflict, match="cannot be decided"):
+            await line("escalations decide", project.id, question.id, "Delay")
+        return waiting, decided, await line("escalations list", project=project.id)
+
+    waiting, decided, of_project = run_story(story)
+    assert len(waiting) == len(of_project) == 1
+    assert (decided["userDecision"], decided["userNotes"]) == ("Rush", "The fair")
+
+
+@pytest.mark.proves("AP-40")
+def test_lists_edits_approves_and_cancels_actions() -> None:
+    async def story(line: CommandLine) -> tuple[Any, ...]:
+        project = await create_project(line.all)
+        one, other = await hold_mail(line.all, project), await hold_mail(line.all, None)
+        waiting = await line("actions list")
+        edited = await line("actions edit", project.id, one.id, {"text": "Please hurry."}, by="ada")
+        approved = await line("actions approve", project.id, one.id, by="ada")
+        cancelled = await line("actions cancel", "global", other.id, reason="Not now", by="bo")
+        return waiting, edited, approved, cancelled, await line("actions list", project="global")
+
+    waiting, edited, approved, cancelled, of_none = run_story(story)
+    assert len(waiting) == 2
+    assert edited["detail"]["text"] == "Please hurry."
+    assert approved["heldUntil"] == "2026-02-04T01:00:00.000Z"
+    assert (cancelled["status"], cancelled["reviewedBy"]) == ("cancelled", "bo")
+    assert of_none == [cancelled]
+
+
+@pytest.mark.proves("AP-40")
+def test_reopens_a_refused_action() -> None:
+    async def story(line: CommandLine) -> tuple[Any, Any]:
+        action = await hold_mail(line.all, None)
+        with pytest.raises(NotPending):
+            await line("actions reopen", "global", action.id)
+        await line("actions approve", "global", action.id)
+        await refuse_action(line.all, action)
+        assert await line("actions list") == []
+        return await line("actions reopen", "global", action.id, by="ada"), await line("actions list")
+
+    reopened, waiting = run_story(story)
+    assert (reopened["status"], reopened["review"], reopened["reviewedBy"]) == ("held", "reopened", "ada")
+    assert waiting == [reopened]
+
+
+@pytest.mark.proves("AP-44")
+def test_sets_settings_as_typed() -> None:
+    async def story(line: CommandLine) -> tuple[Any, Any]:
+        await agent_settings.seed(line.all)
+        await line("config set", "budget_ceiling_daily_usd", "1.5")
+        hours = '{"start": "22:00", "end": "06:00", "timezone": "UTC"}'
+        await line("config set", "working_hours", hours)
+        with pytest.raises(InvalidRequest, match="Invalid working_hours: expected a JSON object"):
+            await line("config set", "working_hours", "{22:00}")
+        return await line("config list"), await line("agent status")
+
+    listed, status = run_story(story)
+    values = {each["key"]: each["value"] for each in listed}
+    assert values["budget_ceiling_daily_usd"] == 1.5
+    assert values["working_hours"]["start"] == "22:00"
+    assert status["ceiling_usd"] == 1.5
+
+
+@pytest.mark.proves("AP-25")
+def test_reads_credentials_from_a_file_or_standard_input_and_never_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
+    file = tmp_path / "resend.json"
+    file.write_text(json.dumps(RESEND))
+    broken = tmp_path / "broken.json"
+    broken.write_text(f'{{"api_key": "{KEY}"')
+
+    async def story(line: CommandLine) -> list[Any]:
+        put = await line("integrations put", Integration.resend, file)
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(RESEND)))
+        again = await line("integrations put", Integration.resend)
+        for wrong in (broken, tmp_path / "missing.json"):
+            with pytest.raises(InvalidRequest) as refused:
+                await line("integrations put", Integration.resend, wrong)
+            assert KEY not in str(refused.value)
+        return [
+            put,
+            again,
+            await line("integrations rotate", Integration.resend),
+            await line("integrations list"),
+        ]
+
+    shown = run_story(story)
+    assert shown[0]["status"] == "active"
+    assert KEY not in json.dumps(shown)
+
+
+def test_command_line_lists_projects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run the host itself: from typed words to a table of projects."""
+    for setting, value in (
+        ("TABLES", f"sqlite:{tmp_path}/tables.db"),
+        ("QUEUES", f"sqlite:{tmp_path}/queues.db"),
+        ("OBJECTS", f"file:{tmp_path}/objects"),
+        ("KEYS", f"file:{tmp_path}/keys.json"),
+    ):
+        monkeypatch.setenv(f"HOLDFAST_{setting}", value)
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    typed("tables", "agenticpm", "--create")
+    made = json.loads(typed("agenticpm", "projects", "create", "Member profile", "MCU", "--json"))
+    listed = json.loads(typed("agenticpm", "projects", "list", "--json"))
+    assert [each["id"] for each in listed["items"]] == [made["id"]]
+    assert "Member profile" in typed("agenticpm", "projects", "list")
+    with pytest.raises(SystemExit) as refused:
+        main(("agenticpm", "projects", "status", made["id"], "gone"))
+    assert refused.value.code != 0
+    assert "archived" in capsys.readouterr().err

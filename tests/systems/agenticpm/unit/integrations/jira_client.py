@@ -1,0 +1,65 @@
+"""Jira sandbox and its tracker: over real HTTP, or without a socket for tests with thousands of requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import httpx2
+
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.domain.tickets import SyncPage
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.web import serve_in_thread
+
+T = TypeVar("T")
+NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
+EMAIL, TOKEN = "agent@example.com", "token-of-the-test"
+
+
+class ManualClock:
+    """Clock that only the test moves."""
+
+    def __init__(self, at: datetime = NOW) -> None:
+        self.at = at.timestamp()
+
+    def now(self) -> float:
+        return self.at
+
+
+def make_sandbox(**settings: Any) -> JiraSandbox:
+    given = {"clock": ManualClock(), "email": EMAIL, "api_token": TOKEN, **settings}
+    return JiraSandbox(**given)
+
+
+def call_over_http(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
+    """Return the result of `ask`, called over real HTTP."""
+
+    async def run(url: str) -> T:
+        async with httpx2.AsyncClient(base_url=url, auth=(EMAIL, TOKEN)) as http:
+            return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
+
+    with serve_in_thread(build_jira_app(sandbox)) as url:
+        return asyncio.run(run(url))
+
+
+def call_in_process(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
+    """Return the result of `ask`, called without a socket."""
+
+    async def run() -> T:
+        transport = httpx2.ASGITransport(build_jira_app(sandbox))
+        url = "http://jira.example.com"
+        async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
+            return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
+
+    return asyncio.run(run())
+
+
+async def read_pages(tracker: JiraTracker, checkpoint: str | None, project: str = "MCU") -> list[SyncPage]:
+    """Read all pages after a checkpoint."""
+    pages = [await tracker.fetch_changes(project, checkpoint)]
+    while pages[-1].has_more:
+        pages.append(await tracker.fetch_changes(project, pages[-1].checkpoint))
+    return pages

@@ -1,0 +1,103 @@
+"""Open clients of a process: opened from stored credentials, replaced when these change, closed at the
+end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agenticpm.integrations.clients import IntegrationClients
+from agenticpm.integrations.factory import build_sandbox_credentials
+from agenticpm.integrations.jira.tracker import JiraTracker
+from agenticpm.integrations.outlook.mailbox import OutlookMailbox
+from agenticpm.integrations.resend.mailer import ResendMailer
+from agenticpm.model import integration_settings
+from agenticpm.model.entities import Integration, Source
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_cipher, open_memory_stores, provision
+from holdfast.core.errors import HoldfastError, NotFound
+from tests.systems.agenticpm.unit.workers.loop_harness import ManualClock
+
+NOWHERE = "http://127.0.0.1:9"
+
+Story = Callable[[Stores, IntegrationClients], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
+
+
+def run_story(story: Story) -> None:
+    async def on_stores() -> None:
+        clock = ManualClock()
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await provision(stores, SYSTEM)
+            # The rights of the executor suffice.
+            async with IntegrationClients(stores.for_component("executor")) as clients:
+                await story(stores, clients)
+
+    asyncio.run(on_stores())
+
+
+async def put_credentials(stores: Stores, integration: Integration, address: str = NOWHERE) -> None:
+    credentials = build_sandbox_credentials(integration, address)
+    await integration_settings.put_credentials(stores, open_cipher(), integration, credentials)
+
+
+def test_opens_a_client_once_and_again_when_its_credentials_change() -> None:
+    async def story(stores: Stores, clients: IntegrationClients) -> None:
+        await put_credentials(stores, Integration.jira)
+        first = await clients.get_tracker(Source.jira)
+        assert isinstance(first, JiraTracker)
+        assert await clients.get_tracker(Source.jira) is first
+        await put_credentials(stores, Integration.jira, "http://127.0.0.1:10")
+        second = await clients.get_tracker(Source.jira)
+        assert second is not first
+        assert await clients.get_tracker(Source.jira) is second
+        with pytest.raises(HoldfastError):
+            await second.fetch_changes("MCU", None)
+
+    run_story(story)
+
+
+def test_each_integration_has_a_client_of_its_kind() -> None:
+    async def story(stores: Stores, clients: IntegrationClients) -> None:
+        await put_credentials(stores, Integration.outlook)
+        await put_credentials(stores, Integration.resend)
+        assert isinstance(await clients.get_mailbox(), OutlookMailbox)
+        assert isinstance(await clients.get_mailer(), ResendMailer)
+
+    run_story(story)
+
+
+def test_unconfigured_or_deactivated_integration_has_no_client() -> None:
+    async def story(stores: Stores, clients: IntegrationClients) -> None:
+        with pytest.raises(NotFound, match="integrations put jira"):
+            await clients.get_tracker(Source.jira)
+        await put_credentials(stores, Integration.jira)
+        await clients.get_tracker(Source.jira)
+        await integration_settings.deactivate(stores, Integration.jira)
+        with pytest.raises(NotFound, match="switched off"):
+            await clients.get_tracker(Source.jira)
+
+    run_story(story)
+
+
+def test_uses_the_sandbox_only_without_stored_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTICPM_JIRA_URL", NOWHERE)
+
+    async def story(stores: Stores, clients: IntegrationClients) -> None:
+        stand_in = await clients.get_tracker(Source.jira)
+        assert await clients.get_tracker(Source.jira) is stand_in
+        await put_credentials(stores, Integration.jira)
+        assert await clients.get_tracker(Source.jira) is not stand_in
+        await integration_settings.deactivate(stores, Integration.jira)
+        with pytest.raises(NotFound):
+            await clients.get_tracker(Source.jira)
+
+    run_story(story)

@@ -1,0 +1,343 @@
+"""Faults of Jira and very large result windows: reads continue, terminate, and lose nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC
+from typing import Any, TypeVar
+
+import httpx2
+import pytest
+
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.domain.tickets import SyncPage
+from agenticpm.integrations.jira.read_position import SEEN_MAX, ReadPosition, parse_position
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound
+from tests.systems.agenticpm.unit.integrations.jira_client import (
+    EMAIL,
+    TOKEN,
+    ManualClock,
+    call_in_process,
+    make_sandbox,
+    read_pages,
+)
+
+T = TypeVar("T")
+Responder = Callable[[httpx2.Request], httpx2.Response | None]
+CHECKPOINT_BYTES_MAX = 64_000
+
+
+class FaultyTransport(httpx2.AsyncBaseTransport):
+    """Transport in front of the sandbox: asks the responder first, and records the paths."""
+
+    def __init__(self, sandbox: JiraSandbox, responder: Responder) -> None:
+        self.inner, self.responder = httpx2.ASGITransport(build_jira_app(sandbox)), responder
+        self.paths: list[str] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.paths.append(request.url.path)
+        return self.responder(request) or await self.inner.handle_async_request(request)
+
+
+def call_through(
+    sandbox: JiraSandbox,
+    responder: Responder,
+    ask: Callable[[JiraTracker, FaultyTransport], Awaitable[T]],
+    **settings: Any,
+) -> T:
+    async def run() -> T:
+        between = FaultyTransport(sandbox, responder)
+        url = "http://jira.example.com"
+        async with httpx2.AsyncClient(transport=between, base_url=url, auth=(EMAIL, TOKEN)) as http:
+            return await ask(JiraTracker(http, clock=sandbox.clock, **settings), between)
+
+    return asyncio.run(run())
+
+
+def make_full_sandbox(tickets: int, clock: ManualClock | None = None, **settings: Any) -> JiraSandbox:
+    sandbox = make_sandbox(clock=clock or ManualClock(), with_sample=False, **settings)
+    sandbox.data.add_project("MCU", "Centre")
+    for number in range(tickets):
+        sandbox.data.create("MCU", f"Ticket {number}")
+    return sandbox
+
+
+def get_keys(pages: list[SyncPage]) -> list[str]:
+    return [ticket.key for page in pages for ticket in page.tickets]
+
+
+def make_responder(status: int, end: str, times: int = 1) -> Responder:
+    """Answer the first `times` requests to a path with this status."""
+    left = times
+
+    def responder(request: httpx2.Request) -> httpx2.Response | None:
+        nonlocal left
+        if not request.url.path.endswith(end) or left == 0:
+            return None
+        left -= 1
+        return httpx2.Response(status, text="<html>not just now</html>")
+
+    return responder
+
+
+# --- missing endpoints --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [404, 405, 410])
+def test_retries_a_missing_search_on_the_next_read(status: int) -> None:
+    async def ask(jira: JiraTracker, _: FaultyTransport) -> SyncPage:
+        with pytest.raises((NotFound, ExternalServiceRefused), match=str(status)):
+            await jira.fetch_changes("MCU", None)
+        return await jira.fetch_changes("MCU", None)
+
+    page = call_through(make_full_sandbox(3), make_responder(status, "/search/jql"), ask)
+    assert len(page.tickets) == 3
+
+
+def test_remembers_a_server_without_page_tokens_for_one_cycle() -> None:
+    sandbox = make_full_sandbox(3, has_tokens=False)
+
+    async def ask(jira: JiraTracker, between: FaultyTransport) -> list[int]:
+        counted = []
+        for _ in range(2):
+            assert len((await jira.fetch_changes("MCU", None)).tickets) == 3
+            counted.append(sum(path.endswith("/search/jql") for path in between.paths))
+        sandbox.has_tokens = True  # Gone for good: the old search was replaced.
+        assert len((await jira.fetch_changes("MCU", None)).tickets) == 3
+        counted.append(sum(path.endswith("/search/jql") for path in between.paths))
+        return counted
+
+    assert call_through(sandbox, lambda _: None, ask) == [1, 1, 2]
+
+
+@pytest.mark.parametrize(("status", "bulks"), [(404, [1, 1, 2]), (400, [1, 2, 3])])
+def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
+    status: int, bulks: list[int]
+) -> None:
+    async def ask(jira: JiraTracker, between: FaultyTransport) -> list[int]:
+        counted = []
+        for step in range(3):
+            if step == 2:
+                await jira.fetch_plan("MCU")
+            assert len((await jira.fetch_changes("MCU", None)).tickets) == 2
+            counted.append(sum(path.endswith("/bulkfetch") for path in between.paths))
+        return counted
+
+    assert call_through(make_full_sandbox(2), make_responder(status, "/bulkfetch"), ask) == bulks
+
+
+# --- blocked tickets ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hidden", [None, "MCU-2", "MCU-40", "MCU-71"])
+def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
+    hidden: str | None,
+) -> None:
+    clock = ManualClock()
+    sandbox = make_full_sandbox(71, clock)
+    for number in range(2, 72):
+        sandbox.data.link("MCU-1", f"MCU-{number}")
+
+    def responder(request: httpx2.Request) -> httpx2.Response | None:
+        is_asked = b"key in" in request.content and f'\\"{hidden}\\"'.encode() in request.content
+        return httpx2.Response(400, json={"errorMessages": ["does not exist"]}) if is_asked else None
+
+    async def ask(jira: JiraTracker, _: FaultyTransport) -> SyncPage:
+        before = (await read_pages(jira, None))[-1].checkpoint
+        clock.at += 600
+        sandbox.data.edit("MCU-1", status="Done")
+        return await jira.fetch_changes("MCU", before)
+
+    page = call_through(sandbox, responder, ask)
+    wanted = {f"MCU-{number}" for number in range(1, 72)} - {hidden}
+    assert {ticket.key for ticket in page.tickets} == wanted
+    assert not any(ticket.is_blocked for ticket in page.tickets)
+
+
+# --- conflicting changes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["move", "comment"])
+def test_conflict_with_a_concurrent_change_is_retryable(what: str) -> None:
+    def responder(request: httpx2.Request) -> httpx2.Response | None:
+        is_change = request.method == "POST" and "/issue/" in request.url.path
+        return httpx2.Response(409, json={"errorMessages": ["in transition"]}) if is_change else None
+
+    async def ask(jira: JiraTracker, _: FaultyTransport) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed, match="in transition") as failed:
+            await getattr(jira, what)("MCU-1", "Done", "ref")
+        return failed.value
+
+    assert not call_through(make_full_sandbox(1), responder, ask).may_be_done
+
+
+@pytest.mark.parametrize("end", ["/transitions", "/issue/MCU-1"])
+def test_rejects_a_move_of_a_missing_ticket(end: str) -> None:
+    """Delete it before its transitions are read, and between them and its status."""
+
+    async def ask(jira: JiraTracker, _: FaultyTransport) -> ExternalServiceRefused:
+        with pytest.raises(ExternalServiceRefused) as refused:
+            await jira.move("MCU-1", "To Do", "ref")
+        return refused.value
+
+    sandbox = make_full_sandbox(1)
+    assert call_through(sandbox, make_responder(404, end), ask).code == "404"
+    assert sandbox.ledger == []
+
+
+def test_finds_no_comment_on_a_missing_ticket() -> None:
+    assert call_in_process(make_full_sandbox(1), lambda jira: jira.find_comment("MCU-9", "c")) is None
+
+
+# --- read positions -----------------------------------------------------------------------------------------
+
+
+def test_issue_dated_in_the_future_does_not_end_the_read() -> None:
+    clock = ManualClock()
+    sandbox = make_full_sandbox(2, clock)
+    sandbox.data.issues[next(iter(sandbox.data.issues))]["fields"]["updated"] = "2099-01-01T00:00:00.000+0000"
+
+    async def ask(jira: JiraTracker) -> list[list[str]]:
+        reported, checkpoint = [], None
+        for _ in range(3):
+            pages = await read_pages(jira, checkpoint)
+            checkpoint = pages[-1].checkpoint
+            assert (await jira.fetch_changes("MCU", checkpoint)).checkpoint == checkpoint
+            reported.append(get_keys(pages))
+            clock.at += 600
+            sandbox.data.edit("MCU-2", summary=str(clock.at))
+        return reported
+
+    assert call_in_process(sandbox, ask) == [["MCU-2", "MCU-1"], ["MCU-2"], ["MCU-2"]]
+
+
+@pytest.mark.parametrize("has_tokens", [True, False])
+def test_reads_a_window_of_many_pages_twice_and_not_once_per_page(has_tokens: bool) -> None:
+    async def ask(jira: JiraTracker, between: FaultyTransport) -> tuple[list[str], int]:
+        pages = await read_pages(jira, None)
+        return get_keys(pages), sum("/search" in path for path in between.paths)
+
+    keys, searches = call_through(make_full_sandbox(800, has_tokens=has_tokens), lambda _: None, ask)
+    assert len(keys) == len(set(keys)) == 800
+    # Sixteen pages, and a few more to re-read a page whose start has moved or to find the position.
+    assert searches <= 2 * 16 + 6
+
+
+@pytest.mark.parametrize("has_tokens", [True, False])
+def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
+    has_tokens: bool,
+) -> None:
+    clock = ManualClock()
+    sandbox = make_full_sandbox(SEEN_MAX + 250, clock, has_tokens=has_tokens)
+
+    async def ask(jira: JiraTracker) -> list[int]:
+        checkpoint, counts = None, []
+        for _ in range(4):
+            pages = await read_pages(jira, checkpoint)
+            checkpoint = pages[-1].checkpoint
+            assert max(len(page.checkpoint) for page in pages) < CHECKPOINT_BYTES_MAX
+            counts.append(len(set(get_keys(pages))))
+            clock.at += 900
+        sandbox.data.edit("MCU-7", summary="After all that")
+        return [*counts, len(get_keys(await read_pages(jira, checkpoint)))]
+
+    first, *later, edited = call_in_process(sandbox, ask, page_size=100)
+    assert first == SEEN_MAX + 250
+    assert later[-2:] == [0, 0]
+    assert edited == 1
+
+
+def test_longest_checkpoint_is_bounded() -> None:
+    """Use the longest ids, the latest times and the longest page token."""
+    page = {f"{number:032}": 253_000_000_000_000 for number in range(3 * SEEN_MAX)}
+    before = ReadPosition("M" * 200, start=0, last=0)
+    after, _ = before.advance(page, UTC, is_last=False, page_token="p" * 4000, now=60_000)
+    assert (after.is_truncated, after.page_token is not None, len(after.seen)) == (True, True, SEEN_MAX)
+    assert len(after.to_text()) < CHECKPOINT_BYTES_MAX
+    assert parse_position(before.project, after.to_text()) == after
+    longer, _ = before.advance(page, UTC, is_last=False, page_token="é" * 4000, now=60_000)
+    assert longer.page_token is None
+
+
+def test_page_token_is_valid_only_for_its_own_search() -> None:
+    before = ReadPosition("MCU", start=0, last=0)
+    for at, place in ((100_000, "p"), (900_000, None)):
+        after, is_whole = before.advance({"1": at, "2": at}, UTC, is_last=False, page_token="p", now=10**9)
+        assert (after.page_token, is_whole) == (place, False)
+
+
+def test_expired_page_tokens_only_cost_time() -> None:
+    async def ask(jira: JiraTracker, between: FaultyTransport) -> tuple[list[str], int]:
+        pages, forgotten = [await jira.fetch_changes("MCU", None)], 0
+        while pages[-1].has_more:
+            checkpoint = pages[-1].checkpoint
+            if (place := parse_position("MCU", checkpoint).page_token) is not None:
+                forgotten += 1
+                checkpoint = checkpoint.replace(place, "forgotten")
+            pages.append(await jira.fetch_changes("MCU", checkpoint))
+        return get_keys(pages), forgotten
+
+    keys, forgotten = call_through(make_full_sandbox(30), lambda _: None, ask, page_size=5)
+    assert len(keys) == len(set(keys)) == 30
+    assert forgotten > 3
+
+
+def test_page_tokens_that_always_expire_are_an_invalid_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agenticpm.integrations.jira.read_position.SEEN_MAX", 10)
+
+    def responder(request: httpx2.Request) -> httpx2.Response | None:
+        is_place = b"nextPageToken" in request.content
+        return httpx2.Response(400, json={"errorMessages": ["token expired"]}) if is_place else None
+
+    async def ask(jira: JiraTracker, between: FaultyTransport) -> int:
+        with pytest.raises(ExternalServiceFailed, match="rejects every page token"):
+            await read_pages(jira, None)
+        return len(between.paths)
+
+    assert call_through(make_full_sandbox(30), responder, ask, page_size=12) < 60
+
+
+def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
+    """Use offsets as page tokens: an issue that moves to the end shifts the others below it."""
+    clock = ManualClock()
+    sandbox = make_full_sandbox(12, clock)
+
+    def responder(request: httpx2.Request) -> httpx2.Response | None:
+        if not request.url.path.endswith("/search/jql"):
+            return None
+        body = json.loads(request.content)
+        start, found = int(body.get("nextPageToken", 0)), sandbox._search_issues(body["jql"])
+        end = start + body["maxResults"]
+        following = {"nextPageToken": str(end)} if end < len(found) else {"isLast": True}
+        return httpx2.Response(200, json={"issues": found[start:end], **following})
+
+    async def ask(jira: JiraTracker, _: FaultyTransport) -> set[str]:
+        pages = [await jira.fetch_changes("MCU", None)]
+        while pages[-1].has_more:
+            pages.append(await jira.fetch_changes("MCU", pages[-1].checkpoint))
+            if len(pages) == 3:
+                clock.at += 1
+                sandbox.data.edit("MCU-1", summary="Moved")
+        return set(get_keys(pages))
+
+    assert call_through(sandbox, responder, ask, page_size=3) == {f"MCU-{number}" for number in range(1, 13)}
+
+
+@pytest.mark.parametrize("id", ["\ud800", "", "../1", "9" * 33])
+def test_rejects_an_invalid_issue_id_before_using_it(id: str) -> None:
+    issue = {"id": id, "key": "MCU-1", "fields": {"updated": "2026-02-04T10:30:00.000+1100"}}
+    body = json.dumps({"issues": [issue], "isLast": True}).encode()
+
+    def responder(request: httpx2.Request) -> httpx2.Response | None:
+        return httpx2.Response(200, content=body) if request.url.path.endswith("/search/jql") else None
+
+    async def ask(jira: JiraTracker, _: FaultyTransport) -> None:
+        with pytest.raises(ExternalServiceFailed, match="expected id as"):
+            await jira.fetch_changes("MCU", None)
+
+    call_through(make_full_sandbox(1), responder, ask)

@@ -1,0 +1,341 @@
+"""Read position of the Jira tracker: nothing is skipped, and unchanged tickets are returned once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx2
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
+from agenticpm.demo.sandbox.jira_data import get_sort_key
+from agenticpm.domain.tickets import Snapshot, SyncPage, apply_page
+from agenticpm.integrations.jira.read_position import (
+    ReadPosition,
+    from_milliseconds,
+    parse_position,
+    to_milliseconds,
+)
+from agenticpm.integrations.jira.tracker import JiraTracker
+from holdfast.core.errors import ExternalServiceFailed
+from tests.systems.agenticpm.unit.integrations.jira_client import (
+    EMAIL,
+    NOW,
+    TOKEN,
+    ManualClock,
+    call_in_process,
+    call_over_http,
+    make_sandbox,
+    read_pages,
+)
+
+ZONE = "Australia/Sydney"
+
+
+def make_small_sandbox(clock: ManualClock, tickets: int, **settings: Any) -> JiraSandbox:
+    sandbox = make_sandbox(clock=clock, with_sample=False, **settings)
+    sandbox.data.add_project("MCU", "Centre")
+    for number in range(tickets):
+        sandbox.data.create("MCU", f"Ticket {number}")
+    return sandbox
+
+
+# Steps: an edit, a new ticket, time that passes (less than a minute, and more), a page read, a full read.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("edit"), st.integers(0, 100)),
+        st.tuples(st.just("create"), st.just(0)),
+        st.tuples(st.just("wait"), st.sampled_from([0.001, 0.4, 7.0, 59.0, 200.0, 4000.0])),
+        st.tuples(st.just("page"), st.just(0)),
+        st.tuples(st.just("again"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(
+    STEPS,
+    st.integers(0, 12),
+    st.integers(1, 6),
+    st.integers(2, 6),
+    st.booleans(),
+    # In the night of the clock change in Sydney, an hour occurs twice.
+    st.sampled_from([datetime(2026, 2, 4, 10, tzinfo=UTC), datetime(2026, 4, 4, 14, 50, tzinfo=UTC)]),
+)
+@settings(max_examples=100, deadline=None)
+def test_sees_every_final_state_and_returns_unchanged_tickets_once(
+    steps: list[tuple[str, float]],
+    tickets: int,
+    page_size: int,
+    max_page_size: int,
+    has_tokens: bool,
+    start: datetime,
+) -> None:
+    clock = ManualClock(start)
+    sandbox = make_small_sandbox(clock, tickets, max_page_size=max_page_size, has_tokens=has_tokens)
+    seen: dict[str, tuple[str, datetime]] = {}
+
+    def take(page: SyncPage) -> str:
+        seen.update({ticket.key: (ticket.title, ticket.updated_at) for ticket in page.tickets})
+        return page.checkpoint
+
+    async def ask(jira: JiraTracker) -> None:
+        checkpoint: str | None = None
+        for number, (what, value) in enumerate(steps):
+            if what == "edit" and sandbox.data.issues:
+                key = list(sandbox.data.issues.values())[int(value) % len(sandbox.data.issues)]["key"]
+                sandbox.data.edit(key, summary=f"Edit {number}")
+            elif what == "create":
+                sandbox.data.create("MCU", f"New {number}")
+            elif what == "wait":
+                clock.at += value
+            elif what == "page":
+                checkpoint = take(await jira.fetch_changes("MCU", checkpoint))
+            else:
+                first, second = [await jira.fetch_changes("MCU", checkpoint) for _ in range(2)]
+                assert first == second
+        for page in await read_pages(jira, checkpoint):
+            checkpoint = take(page)
+        told = {issue["key"]: issue["fields"] for issue in sandbox.data.issues.values()}
+        assert seen == {
+            key: (fields["summary"], datetime.fromisoformat(fields["updated"]))
+            for key, fields in told.items()
+        }
+        quiet = await jira.fetch_changes("MCU", checkpoint)
+        assert (quiet.tickets, quiet.changes, quiet.has_more) == ((), (), False)
+        assert (quiet.checkpoint, checkpoint) == (checkpoint, quiet.checkpoint)
+
+    call_in_process(sandbox, ask, page_size=page_size)
+
+
+@given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_reports_every_change_with_its_changelog_entry_once(edits: list[int], every: int) -> None:
+    clock = ManualClock()
+    sandbox = make_small_sandbox(clock, 5)
+
+    async def ask(jira: JiraTracker) -> list[str]:
+        reported: list[str] = []
+        checkpoint = (await read_pages(jira, None))[-1].checkpoint
+        for number, ticket in enumerate(edits):
+            clock.at += 17
+            sandbox.data.edit(f"MCU-{ticket + 1}", summary=f"Edit {number}")
+            if number % every == 0 or number == len(edits) - 1:
+                for page in await read_pages(jira, checkpoint):
+                    checkpoint = page.checkpoint
+                    reported += [str(change.after) for change in page.changes]
+        return reported
+
+    assert sorted(call_in_process(sandbox, ask)) == sorted(f"Edit {number}" for number in range(len(edits)))
+
+
+def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost() -> None:
+    clock = ManualClock()
+    sandbox = make_small_sandbox(clock, 9, has_tokens=False, max_page_size=3)
+
+    async def ask(jira: JiraTracker) -> set[str]:
+        page = await jira.fetch_changes("MCU", None)
+        seen = {ticket.key for ticket in page.tickets}
+        while page.has_more:
+            clock.at += 1
+            sandbox.data.edit("MCU-1", labels=[str(clock.at)])
+            page = await jira.fetch_changes("MCU", page.checkpoint)
+            seen |= {ticket.key for ticket in page.tickets}
+            if len(seen) == 9:
+                return seen
+        return seen
+
+    assert call_in_process(sandbox, ask, page_size=2) == {f"MCU-{number}" for number in range(1, 10)}
+
+
+def test_issue_newer_than_its_search_position_hides_no_other() -> None:
+    """Use a search index, which gives the order, that lags behind the store, which gives the times."""
+    clock = ManualClock()
+    sandbox = make_small_sandbox(clock, 0)
+    for number in range(6):
+        clock.at += 86_400
+        sandbox.data.create("MCU", f"Ticket {number}")
+    found = sandbox.data.search
+    late = sandbox.data.issues[next(iter(sandbox.data.issues))]
+    fields = dict(late["fields"])
+
+    def stale(jql: Any) -> list[Any]:
+        """Return the first issue at its old position, and change it while the response is written."""
+        late["fields"] = dict(fields)
+        issues = found(jql)
+        clock.at += 1
+        late["fields"]["updated"] = datetime.fromtimestamp(clock.at, UTC).isoformat()
+        return issues
+
+    async def ask(jira: JiraTracker) -> set[str]:
+        sandbox.data.search = stale  # type: ignore[method-assign]
+        first = await jira.fetch_changes("MCU", None)
+        sandbox.data.search = found  # type: ignore[method-assign]
+        rest = await read_pages(jira, first.checkpoint)
+        return {ticket.key for page in [first, *rest] for ticket in page.tickets}
+
+    for page_size in (1, 2, 3):
+        late["fields"] = dict(fields)
+        assert len(call_in_process(sandbox, ask, page_size=page_size)) == 6
+
+
+def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
+    clock = ManualClock()
+    sandbox = make_small_sandbox(clock, 4)
+    found = sandbox.data.search
+
+    async def ask(jira: JiraTracker) -> list[list[str]]:
+        checkpoint = (await read_pages(jira, None))[-1].checkpoint
+        clock.at += 600
+        sandbox.data.edit("MCU-1", summary="Late")
+        clock.at += 61
+        for number in (2, 3, 4):
+            sandbox.data.edit(f"MCU-{number}", summary="In time")
+        sandbox.data.search = lambda jql: [  # type: ignore[method-assign]
+            each for each in found(jql) if each["key"] != "MCU-1"
+        ]
+        first = await jira.fetch_changes("MCU", checkpoint)
+        sandbox.data.search = found  # type: ignore[method-assign]
+        second = await read_pages(jira, first.checkpoint)
+        third = await read_pages(jira, second[-1].checkpoint)
+        return [
+            [ticket.key for page in pages for ticket in page.tickets] for pages in ([first], second, third)
+        ]
+
+    assert call_in_process(sandbox, ask) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+    # In small pages too: issues seen beyond a page are not forgotten.
+    sandbox = make_small_sandbox(clock, 4)
+    found = sandbox.data.search
+    assert call_in_process(sandbox, ask, page_size=3) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+
+
+def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> None:
+    """Read the ticket last, when the read position has passed its first change."""
+    clock = ManualClock()
+    sandbox = make_small_sandbox(clock, 6)
+
+    async def ask(jira: JiraTracker) -> list[str]:
+        before = (await read_pages(jira, None))[-1].checkpoint
+        for number in (1, 2, 3, 4, 5, 6, 1):
+            clock.at += 3600
+            sandbox.data.edit(f"MCU-{number}", summary=f"{clock.at}")
+        pages = await read_pages(jira, before)
+        assert len(pages) > 2
+        return [change.ticket for page in pages for change in page.changes]
+
+    assert call_in_process(sandbox, ask, page_size=2) == [f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)]
+
+
+def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
+    sandbox = make_small_sandbox(ManualClock(), 1000)
+
+    async def ask(jira: JiraTracker) -> list[SyncPage]:
+        return await read_pages(jira, None)
+
+    pages = call_over_http(sandbox, ask)
+    keys = [ticket.key for page in pages for ticket in page.tickets]
+    assert len(keys) == len(set(keys)) == 1000
+    assert max(len(page.tickets) for page in pages) == 50
+    assert len(pages[-1].checkpoint) < 50_000
+
+
+def test_gives_up_a_search_that_keeps_moving() -> None:
+    """Serve eight issues of one minute in pages of three: only full pages lead to another request."""
+    clock = ManualClock()
+    sandbox = make_small_sandbox(clock, 8, has_tokens=False, max_page_size=3)
+    app, moves = build_jira_app(sandbox), False
+
+    async def restless(scope: Any, receive: Any, send: Any) -> None:
+        if moves and scope["path"].endswith("/search"):
+            sandbox.data.delete(min(sandbox.data.issues.values(), key=get_sort_key)["key"])
+            sandbox.data.create("MCU", "Anew")
+        await app(scope, receive, send)
+
+    async def run() -> None:
+        nonlocal moves
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(restless), base_url="http://jira.example.com", auth=(EMAIL, TOKEN)
+        ) as http:
+            jira = JiraTracker(http, page_size=2)
+            last = (await read_pages(jira, None))[-1]
+            reading = parse_position("MCU", last.checkpoint)
+            # The read position already contains everything that follows.
+            at = next(iter(reading.seen.values()))
+            seen = {str(id): at for id in range(10_000, 10_200)}
+            moves = True
+            with pytest.raises(ExternalServiceFailed, match="faster than the search can read"):
+                await jira.fetch_changes("MCU", replace(reading, seen=seen).to_text())
+
+    asyncio.run(run())
+
+
+def test_gives_up_pages_of_one_issue_returned_before() -> None:
+    sandbox = make_small_sandbox(ManualClock(), 3, has_tokens=False, max_page_size=1)
+
+    async def ask(jira: JiraTracker) -> None:
+        await read_pages(jira, None)
+
+    with pytest.raises(ExternalServiceFailed, match="has no end"):
+        call_in_process(sandbox, ask)
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [
+        "",
+        "nonsense",
+        "null",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"form":1}',
+        '{"form":1,"project":"MCU","start":"x","last":0,"since":null,"seen":{}}',
+        '{"form":1,"project":"MCU","start":1,"last":0,"since":null,"seen":[]}',
+        ReadPosition("OTHER", 5, 5, 5, {"1": 5}).to_text(),
+    ],
+    ids=lambda text: text[:60],
+)
+def test_unknown_checkpoint_causes_a_full_read(checkpoint: str) -> None:
+    page = call_in_process(make_sandbox(), lambda jira: jira.fetch_changes("MCU", checkpoint))
+    assert page.is_reset
+    assert len(page.tickets) >= 47
+
+
+def test_read_position_round_trips_through_its_text() -> None:
+    reading = ReadPosition("MCU", 60_000, 200_000, None, {"1": 70_000, "2": 200_000})
+    assert parse_position("MCU", reading.to_text()) == reading
+
+
+# On 5 April 2026, 02:30 occurs twice in Sydney.
+@example(datetime(2026, 4, 4, 15, 32))
+@example(datetime(2026, 4, 4, 16, 32))
+@given(st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1)))
+def test_search_starts_at_a_full_unambiguous_minute(naive: datetime) -> None:
+    zone, last = ZoneInfo(ZONE), naive.replace(tzinfo=UTC)
+    reading, _ = ReadPosition("MCU").advance({"1": to_milliseconds(last)}, zone, is_last=True)
+    assert reading.start is not None
+    start = from_milliseconds(reading.start)
+    assert start.second == start.microsecond == 0
+    assert timedelta(0) < last - start < timedelta(hours=3)
+    local = start.astimezone(zone)
+    assert local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
+
+
+def test_deleted_ticket_is_gone_after_a_full_read() -> None:
+    sandbox = make_small_sandbox(ManualClock(), 3)
+
+    async def ask(jira: JiraTracker) -> tuple[SyncPage, SyncPage]:
+        before = await jira.fetch_changes("MCU", None)
+        sandbox.data.delete("MCU-2")
+        return before, await jira.fetch_changes("MCU", None)
+
+    before, after = call_in_process(sandbox, ask)
+    first = apply_page(Snapshot(source="jira", project_key="MCU"), before, None, NOW)
+    second = apply_page(first, after, None, NOW)
+    assert sorted(second.tickets) == ["MCU-1", "MCU-3"]

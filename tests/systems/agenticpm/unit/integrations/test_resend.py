@@ -1,0 +1,235 @@
+"""Resend mailer, against the sandbox over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
+from agenticpm.domain.tickets import Health, OutgoingMail
+from agenticpm.integrations.resend.mailer import KEY_LIFETIME_S, ResendMailer
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
+
+T = TypeVar("T")
+KEY = "re_of_the_test"
+SENDER = "The agent <agent@example.com>"
+MAIL = OutgoingMail(to=("ada@example.com",), subject="Digest", text="All is well.")
+
+
+def call_mailer(
+    ask: Callable[[ResendMailer], Awaitable[T]],
+    sandbox: ResendSandbox,
+    *,
+    key: str = KEY,
+    sender: str = SENDER,
+) -> T:
+    async def run(url: str) -> T:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
+            return await ask(ResendMailer(http, sender))
+
+    with serve_in_thread(build_resend_app(sandbox)) as url:
+        return asyncio.run(run(url))
+
+
+def send_failing(
+    error: type[HoldfastError],
+    sandbox: ResendSandbox,
+    mail: OutgoingMail = MAIL,
+    *,
+    key: str = KEY,
+    idempotency: str = "k-1",
+) -> Any:
+    """Send a mail that fails, and return its error."""
+
+    async def ask(mailer: ResendMailer) -> HoldfastError:
+        with pytest.raises(error) as raised:
+            await mailer.send(mail, idempotency)
+        return raised.value
+
+    return call_mailer(ask, sandbox, key=key)
+
+
+def test_sends_a_mail_from_the_sender_with_its_key() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+    outcome = call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), sandbox)
+    (entry,) = sandbox.ledger
+    assert (entry["key"], entry["to"], entry["body"]["from"]) == ("k-1", ["ada@example.com"], SENDER)
+    assert outcome == {"id": entry["id"]}
+
+
+@pytest.mark.proves("AP-23")
+def test_same_key_twice_sends_one_mail_with_one_id() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+
+    async def ask(mailer: ResendMailer) -> list[Any]:
+        return [await mailer.send(MAIL, "k-1") for _ in range(3)]
+
+    outcomes = call_mailer(ask, sandbox)
+    assert len(sandbox.ledger) == 1
+    assert outcomes == [outcomes[0]] * 3
+
+
+def test_key_expires_after_a_day_and_not_before(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_000_000.0)
+    sandbox = ResendSandbox(clock=clock)
+
+    async def ask(mailer: ResendMailer) -> list[int]:
+        counted = []
+        for wait in (0, KEY_LIFETIME_S - 1, 2):
+            clock.advance(wait)
+            await mailer.send(MAIL, "k-1")
+            counted.append(len(sandbox.ledger))
+        return counted
+
+    assert call_mailer(ask, sandbox) == [1, 1, 2]
+
+
+def test_rejects_another_mail_under_the_same_key() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+
+    async def ask(mailer: ResendMailer) -> ExternalServiceRefused:
+        await mailer.send(MAIL, "k-1")
+        with pytest.raises(ExternalServiceRefused) as refused:
+            await mailer.send(MAIL.model_copy(update={"text": "Another."}), "k-1")
+        return refused.value
+
+    assert call_mailer(ask, sandbox).code == "invalid_idempotent_request"
+    assert len(sandbox.ledger) == 1
+
+
+def test_unverified_domain_is_refused_permanently_and_a_bad_key_temporarily() -> None:
+    sandbox = ResendSandbox(api_key=KEY, domain="example.org")
+    assert send_failing(ExternalServiceRefused, sandbox).code == "validation_error"
+    bad = send_failing(ExternalServiceFailed, sandbox, key="re_other")
+    assert (bad.may_be_done, "credentials" in bad.message) == (False, True)
+    missing = send_failing(ExternalServiceFailed, sandbox, key="")
+    assert not missing.may_be_done
+    assert sandbox.ledger == []
+
+
+def test_rejects_a_mail_without_recipients() -> None:
+    assert (
+        send_failing(
+            ExternalServiceRefused, ResendSandbox(), OutgoingMail(to=("nobody",), subject="s", text="t")
+        ).code
+        == "422"
+    )
+
+
+@pytest.mark.parametrize("key", ["", "k" * 257, "k\nk", "k\u00e9"])
+def test_rejects_a_key_that_is_invalid_in_a_header_before_any_request(key: str) -> None:
+    sandbox = ResendSandbox()
+    assert send_failing(ExternalServiceRefused, sandbox, idempotency=key).code == "invalid_idempotency_key"
+    assert sandbox.ledger == []
+
+
+def test_rate_limit_reports_when_to_retry_and_that_nothing_was_sent() -> None:
+    sandbox = ResendSandbox(faults=Faults(too_many=1.0, retry_after_s=7))
+    error = send_failing(ExternalServiceFailed, sandbox)
+    assert (error.may_be_done, error.retry_after_s, sandbox.ledger) == (False, 7.0, [])
+
+
+@pytest.mark.parametrize("faults", [Faults(failed_after=1.0), Faults(silent_after=1.0, silence_s=1.5)])
+def test_mail_with_a_lost_answer_may_be_sent_and_its_key_finds_it(faults: Faults) -> None:
+    sandbox = ResendSandbox(faults=faults)
+
+    async def ask(mailer: ResendMailer) -> tuple[ExternalServiceFailed, dict[str, Any]]:
+        with pytest.raises(ExternalServiceFailed) as lost:
+            await mailer.send(MAIL, "k-1")
+        sandbox.faults = Faults()
+        return lost.value, await mailer.send(MAIL, "k-1")
+
+    error, outcome = call_mailer(ask, sandbox)
+    assert error.may_be_done
+    assert [entry["id"] for entry in sandbox.ledger] == [outcome["id"]]
+
+
+def test_ledger_and_its_keys_survive_a_restart(tmp_path: Path) -> None:
+    first = call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+    again = ResendSandbox(folder=tmp_path)
+    assert call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), again) == first
+    assert len(again.ledger) == 1
+
+
+def test_truncated_ledger_line_has_no_effect(tmp_path: Path) -> None:
+    call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+    with (tmp_path / "resend.jsonl").open("a") as file:
+        file.write('{"number": 2, "wha')
+    again = ResendSandbox(folder=tmp_path)
+    call_mailer(lambda mailer: mailer.send(MAIL, "k-2"), again)
+    assert [entry["key"] for entry in ResendSandbox(folder=tmp_path).ledger] == ["k-1", "k-2"]
+
+
+def test_control_routes_set_faults_and_show_the_ledger() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+    with serve_in_thread(build_resend_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+        http.post("/sandbox/faults", json={"failed_before": 1.0}).raise_for_status()
+        assert http.get("/sandbox/ledger").json() == {"ledger": []}
+    assert sandbox.faults.failed_before == 1.0
+
+
+def check_health(sandbox: ResendSandbox, key: str = KEY) -> Health:
+    return call_mailer(lambda mailer: mailer.check_health(), sandbox, key=key)
+
+
+def test_health_tells_full_sending_only_and_bad_keys_apart() -> None:
+    assert check_health(ResendSandbox(api_key=KEY)).is_ok
+    assert (
+        check_health(ResendSandbox(api_key=KEY, sends_only=True)).detail
+        == "The key is valid and may only send."
+    )
+    assert not check_health(ResendSandbox(api_key=KEY), key="other").is_ok
+    assert not check_health(ResendSandbox(api_key=KEY), key="").is_ok
+    assert not check_health(ResendSandbox(api_key=KEY, faults=Faults(failed_before=1.0))).is_ok
+
+
+INVALID: list[tuple[int, Any, str, bool]] = [
+    (200, {}, "id: Field required", True),
+    (200, {"id": 7}, "id: ", True),
+    (200, {"id": ""}, "id: ", True),
+    (200, [], "the response: ", True),
+    (200, "<html>", "not JSON", True),
+    (200, None, "the response: ", True),
+    (409, {"name": "concurrent_idempotent_requests"}, "sending the same mail", True),
+    (409, "<html>", "409 (unknown)", True),
+    (403, "<html>", "credentials", False),
+    (403, {"name": 7}, "name: ", True),
+    (302, None, "redirect", True),
+    (418, {}, "418", False),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "message", "may_be_done"), INVALID)
+def test_names_an_invalid_response_and_says_whether_the_mail_may_be_sent(
+    status: int, body: Any, message: str, may_be_done: bool
+) -> None:
+    async def answer(request: Request) -> Response:
+        return (
+            Response(body or "", status_code=status)
+            if body is None or isinstance(body, str)
+            else JSONResponse(body, status_code=status)
+        )
+
+    async def run() -> ExternalServiceFailed:
+        transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/emails", answer, methods=["POST"])]))
+        async with httpx2.AsyncClient(base_url="http://127.0.0.1", transport=transport) as http:
+            with pytest.raises(ExternalServiceFailed) as raised:
+                await ResendMailer(http, SENDER).send(MAIL, "k-1")
+        return raised.value
+
+    error = asyncio.run(run())
+    assert message in error.message
+    assert error.may_be_done is may_be_done

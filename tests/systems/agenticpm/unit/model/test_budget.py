@@ -1,0 +1,186 @@
+"""Daily budget: exact under contention, per day of the working hours' time zone, degrading in steps to
+rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import pytest
+
+from agenticpm.domain.contents import ArtefactType
+from agenticpm.domain.tickets import Draft, Writing
+from agenticpm.model import agent_settings, budget, patterns
+from agenticpm.model.budget import BudgetLevel
+from agenticpm.model.entities import Event
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_memory_stores, provision
+from holdfast.core.errors import Conflict
+
+T = TypeVar("T")
+# 4 February in Sydney, 21:00.
+EVENING = datetime(2026, 2, 4, 10, tzinfo=UTC)
+
+
+class ManualClock:
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+    def advance(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def run_story(act: Callable[[Stores, ManualClock], Awaitable[T]]) -> T:
+    async def run() -> T:
+        clock = ManualClock(EVENING.timestamp())
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await provision(stores, SYSTEM)
+            await agent_settings.seed(stores)
+            return await act(stores, clock)
+
+    return asyncio.run(run())
+
+
+async def get_level(stores: Stores) -> BudgetLevel:
+    return (await budget.load_state(stores, await agent_settings.load(stores))).level
+
+
+async def list_events(stores: Stores) -> list[Event]:
+    return [
+        each for each in await stores.all(patterns.recent_events()) if each.event_type == "budget_reached"
+    ]
+
+
+@pytest.mark.proves("AP-X20")
+def test_ceiling_is_a_third_of_a_dollar_by_default_and_configurable() -> None:
+    async def act(stores: Stores, clock: ManualClock) -> list[Decimal]:
+        before = await budget.load_state(stores, await agent_settings.load(stores))
+        await agent_settings.put(stores, "budget_ceiling_daily_usd", "2.50")
+        after = await budget.load_state(stores, await agent_settings.load(stores))
+        return [before.ceiling, after.ceiling]
+
+    assert run_story(act) == [Decimal("0.33"), Decimal("2.50")]
+
+
+@pytest.mark.proves("AP-X20")
+def test_level_falls_from_full_to_reduced_to_rules() -> None:
+    async def act(stores: Stores, clock: ManualClock) -> list[BudgetLevel]:
+        levels = [await get_level(stores)]
+        for usd in ("0.263999", "0.000001", "0.065999", "0.000001"):
+            await budget.spend(stores, Decimal(usd))
+            levels.append(await get_level(stores))
+        return levels
+
+    assert run_story(act) == [
+        BudgetLevel.full,
+        BudgetLevel.full,
+        BudgetLevel.reduced,
+        BudgetLevel.reduced,
+        BudgetLevel.rules,
+    ]
+
+
+def test_counts_each_of_twenty_concurrent_payments_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = 0
+    run = Stores.run
+
+    async def run_among_others(stores: Stores, operation: Any) -> Any:
+        """Run the operation, then yield, so that all of them read before the first one writes."""
+        nonlocal refused
+        try:
+            return await run(stores, operation)
+        except Conflict:
+            refused += 1
+            raise
+        finally:
+            await asyncio.sleep(0)
+
+    async def act(stores: Stores, clock: ManualClock) -> tuple[Decimal, int, int]:
+        with monkeypatch.context() as patched:
+            patched.setattr(Stores, "run", run_among_others)
+            await asyncio.gather(*(budget.spend(stores, Decimal("0.0213")) for _ in range(20)))
+        bill = await budget.load_state(stores, await agent_settings.load(stores))
+        return bill.spent, bill.calls, len(await list_events(stores))
+
+    assert run_story(act) == (Decimal("0.426"), 20, 1)
+    assert refused >= 19
+
+
+def test_day_starts_at_midnight_in_the_zone_of_the_working_hours() -> None:
+    async def act(stores: Stores, clock: ManualClock) -> list[tuple[str, Decimal]]:
+        bills = []
+        await budget.spend(stores, Decimal("0.10"))
+        # Ten minutes before and after midnight in Sydney: the same day in UTC.
+        for hours in (2 + 50 / 60, 20 / 60):
+            clock.advance(hours * 3600)
+            bill = await budget.spend(stores, Decimal("0.01"))
+            bills.append((bill.date, bill.spent))
+        return bills
+
+    assert run_story(act) == [("2026-02-04", Decimal("0.11")), ("2026-02-05", Decimal("0.01"))]
+
+
+def test_records_the_event_once_a_day_even_if_the_ceiling_is_raised() -> None:
+    async def act(stores: Stores, clock: ManualClock) -> list[int]:
+        counts = []
+        for ceiling, usd in (("0.33", "0.33"), ("0.33", "0.01"), ("1", "0.10"), ("1", "0.90")):
+            await agent_settings.put(stores, "budget_ceiling_daily_usd", ceiling)
+            await budget.spend(stores, Decimal(usd))
+            counts.append(len(await list_events(stores)))
+        clock.advance(24 * 3600)
+        await budget.spend(stores, Decimal(1))
+        return [*counts, len(await list_events(stores))]
+
+    assert run_story(act) == [1, 1, 1, 1, 2]
+
+
+def test_event_states_the_amount_spent_and_the_ceiling() -> None:
+    async def act(stores: Stores, clock: ManualClock) -> Event:
+        await budget.spend(stores, Decimal("0.40"))
+        (event,) = await list_events(stores)
+        return event
+
+    event = run_story(act)
+    assert event.severity == "warning"
+    assert event.detail == {
+        "date": "2026-02-04",
+        "usd": Decimal("0.4"),
+        "ceiling_usd": Decimal("0.33"),
+        "calls": 1,
+    }
+
+
+def test_ceiling_of_zero_leaves_everything_to_rules() -> None:
+    async def act(stores: Stores, clock: ManualClock) -> BudgetLevel:
+        await agent_settings.put(stores, "budget_ceiling_daily_usd", 0)
+        return await get_level(stores)
+
+    assert run_story(act) is BudgetLevel.rules
+
+
+@pytest.mark.parametrize(
+    ("level", "type", "chosen"),
+    [
+        (BudgetLevel.full, ArtefactType.raid_log, "claude"),
+        (BudgetLevel.reduced, ArtefactType.delivery_state, "claude"),
+        (BudgetLevel.reduced, ArtefactType.raid_log, "rules"),
+        (BudgetLevel.rules, ArtefactType.delivery_state, "rules"),
+    ],
+)
+def test_level_decides_the_writer(level: BudgetLevel, type: ArtefactType, chosen: str) -> None:
+    assert budget.choose_writer(level, type, FakeWriter("claude"), FakeWriter("rules")).name == chosen
+
+
+class FakeWriter:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def write(self, writing: Writing) -> Draft:
+        raise AssertionError("this writer must not be called")

@@ -1,0 +1,118 @@
+"""Sample data: the same on every run, valid, and sufficient for the patterns' examples."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import pytest
+
+from agenticpm.demo.sample import PROJECTS, load_sample
+from agenticpm.domain.contents import ArtefactType, validate_content
+from agenticpm.model import artefacts, patterns
+from agenticpm.model.entities import ProjectStatus, table
+from agenticpm.model.patterns import EXAMPLE_PROJECT
+from agenticpm.system import SYSTEM
+from holdfast import Stores, open_memory_stores
+from holdfast.core.errors import InvalidRequest
+from holdfast.operations.tables import Scan
+from holdfast.reports.design.design_check import check_design
+
+R = TypeVar("R")
+SMALL = 0.25
+
+
+class FixedClock:
+    """Clock that does not move."""
+
+    def now(self) -> float:
+        return datetime(2026, 2, 4, 1, tzinfo=UTC).timestamp()
+
+
+def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
+    async def run() -> R:
+        async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
+            return await story(stores)
+
+    return asyncio.run(run())
+
+
+async def scan_table(stores: Stores) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    start: Any = None
+    while True:
+        page = await stores.tables.run(Scan(table.name, start_key=start))
+        found += [dict(each) for each in page.items or ()]
+        start = page.last_key
+        if start is None:
+            return found
+
+
+def test_sample_is_the_same_on_every_run_except_for_its_ids() -> None:
+    async def story(stores: Stores) -> Counter[str]:
+        await load_sample(stores, scale=SMALL)
+        return Counter(f"{each['PK']} {str(each['SK']).split('#')[0]}" for each in await scan_table(stores))
+
+    first = run_story(story)
+    assert first == run_story(story)
+    assert sum(name.endswith("METADATA") for name in first) == round(PROJECTS * SMALL)
+
+
+def test_second_run_writes_nothing_and_a_larger_one_only_the_rest() -> None:
+    async def story(stores: Stores) -> tuple[int, int, int]:
+        return (
+            await load_sample(stores, scale=SMALL),
+            await load_sample(stores, scale=SMALL),
+            await load_sample(stores, scale=2 * SMALL),
+        )
+
+    first, again, more = run_story(story)
+    assert first > 100 and again == 0 and more > 0
+
+
+def test_artefacts_are_valid_and_nothing_has_expired() -> None:
+    async def story(stores: Stores) -> None:
+        await load_sample(stores, scale=SMALL)
+        now = stores.clock.now()
+        items = await scan_table(stores)
+        assert all(each["TTL"] > now for each in items if "TTL" in each)
+        active = await stores.all(patterns.projects_in())
+        assert active
+        for project in active:
+            kept = await stores.all(patterns.artefacts(project.id))
+            assert {each.type for each in kept} == set(ArtefactType)
+            for each in kept:
+                validate_content(each.type, await artefacts.load_content(stores, each))
+
+    run_story(story)
+
+
+def test_documents_patterns_find_items_in_it() -> None:
+    async def story(stores: Stores) -> None:
+        await load_sample(stores)
+        assert await stores.run(patterns.project(EXAMPLE_PROJECT)) is not None
+        assert len(await stores.run(patterns.projects_in(ProjectStatus.paused))) == PROJECTS // 6
+        assert len(await stores.all(patterns.escalations_in())) == PROJECTS
+        assert len(await stores.run(patterns.project_actions(EXAMPLE_PROJECT))) > 0
+        assert len(await stores.run(patterns.agent_configs())) == 4
+        # Executed actions no longer wait.
+        assert len(await stores.run(patterns.held_actions())) == 0
+
+    run_story(story)
+
+
+def test_rejects_a_scale_that_is_not_positive() -> None:
+    async def story(stores: Stores) -> int:
+        return await load_sample(stores, scale=0)
+
+    with pytest.raises(InvalidRequest, match="above 0"):
+        run_story(story)
+
+
+def test_examples_of_all_patterns_find_items_in_the_sample() -> None:
+    found = asyncio.run(check_design(SYSTEM))
+
+    assert [each for each in found if each.severity == "error"] == []

@@ -1,0 +1,63 @@
+"""Schedules of the workers: each with its component's rights, with one effect in several processes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agenticpm.model import patterns
+from agenticpm.system import SYSTEM
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+
+
+def test_every_schedule_belongs_to_a_component() -> None:
+    found = {(component.name, each.name) for component in SYSTEM.components for each in component.schedules}
+    assert found == {
+        ("loop", "loop"),
+        ("loop", "daily"),
+        ("loop", "sweep-contents"),
+        ("executor", "held-actions"),
+        ("executor", "escalations"),
+    }
+
+
+def test_each_schedule_can_run_with_the_rights_of_its_component(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
+
+    async def story(harness: Harness) -> None:
+        project = await harness.create_project()
+        for component in SYSTEM.components:
+            for schedule in component.schedules:
+                await schedule.run(harness.stores.for_component(component.name))
+        # There are no credentials: the loop ran and reported that it could read nothing.
+        assert len(await harness.events(project, "heartbeat")) == 1
+        assert len(await harness.events(project, "error")) == 1
+        digests = await harness.stores.all(patterns.recent_events())
+        assert "digest_prepared" in {each.event_type for each in digests}
+
+    run_story(story)
+
+
+def test_same_schedules_in_two_processes_have_one_effect(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
+
+    async def story(harness: Harness) -> None:
+        project = await harness.create_project()
+        runs = [
+            schedule.run(harness.stores.for_component(component.name))
+            for component in SYSTEM.components
+            for schedule in component.schedules
+            for _ in range(2)
+        ]
+        await asyncio.gather(*runs)
+        assert len(await harness.events(project, "heartbeat")) == 1
+        types = [each.event_type for each in await harness.stores.all(patterns.recent_events())]
+        assert types.count("digest_prepared") == 1
+
+    run_story(story)

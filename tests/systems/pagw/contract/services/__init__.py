@@ -1,0 +1,1 @@
+"""PAGW as in production: every store is a service, each named by a setting."""

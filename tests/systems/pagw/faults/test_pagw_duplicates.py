@@ -1,0 +1,104 @@
+"""Concurrent copies of a request at two API processes: one is accepted, the others get 409 or the stored
+answer, and another payload under the same key is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from pagw.demo.sample.bundles import build_request_bundle
+from pagw.demo.sandbox.payer_rules import DENIED
+
+from .pagw_processes import PagwProcesses
+
+COPIES = 50
+
+
+@pytest.mark.proves("PG-5")
+@pytest.mark.proves("PG-6")
+@pytest.mark.proves("PG-X1")
+def test_one_of_fifty_concurrent_copies_is_processed(tmp_path: Path) -> None:
+    with PagwProcesses(tmp_path, apis=2) as processes:
+        for process in [processes.add_api(number) for number in range(2)]:
+            processes.read_first_line(process)
+        asyncio.run(_check_duplicates(processes))
+        processes.stop_workers()
+
+
+async def _check_duplicates(processes: PagwProcesses) -> None:
+    asked, other = (json.dumps(build_request_bundle(items=[code])).encode() for code in ("99213", DENIED))
+    async with httpx2.AsyncClient(timeout=60) as http:
+        desk = ApiClient(processes, http)
+        copies = await asyncio.gather(*(desk.post("one", asked, number) for number in range(COPIES)))
+        taken = _check_copies(processes, "one", copies)
+
+        again = await desk.post("one", asked)
+        assert again.status_code == 202 and again.headers["idempotency-replayed"] == "true"
+        assert again.json()["pagwId"] == taken
+        _check_refused(await desk.post("one", other))
+
+        bodies = [asked, other] * (COPIES // 2)
+        mixed = await asyncio.gather(
+            *(desk.post("two", body, number // 2) for number, body in enumerate(bodies))
+        )
+        _check_mixed(processes, mixed)
+        # The same key of another tenant is another key.
+        elsewhere = await desk.post("one", other, tenant="zenith")
+        assert elsewhere.status_code == 202 and elsewhere.json()["pagwId"] != taken
+
+
+class ApiClient:
+    def __init__(self, processes: PagwProcesses, http: httpx2.AsyncClient) -> None:
+        self._processes, self._http = processes, http
+
+    async def post(self, key: str, body: bytes, number: int = 0, tenant: str = "acme") -> httpx2.Response:
+        headers = {
+            "authorization": f"Bearer {self._processes.mint_token(tenant)}",
+            "content-type": "application/fhir+json",
+            "x-idempotency-key": key,
+        }
+        api = self._processes.apis[number % len(self._processes.apis)]
+        return await self._http.post(f"{api}/pas/requests", content=body, headers=headers)
+
+
+def _check_copies(processes: PagwProcesses, key: str, answers: list[httpx2.Response]) -> str:
+    """Check that all copies share one request, and return its id."""
+    statuses = Counter(each.status_code for each in answers)
+    assert statuses.keys() <= {202, 409} and statuses[202] >= 1
+    accepted = [each for each in answers if each.status_code == 202]
+    assert sum("idempotency-replayed" not in each.headers for each in accepted) == 1
+    [id] = {each.json()["pagwId"] for each in accepted}
+    for each in answers:
+        if each.status_code == 409:
+            assert int(each.headers["retry-after"]) > 0
+            assert each.json()["issue"][0]["code"] == "duplicate"
+    [row] = processes.query(
+        f"SELECT * FROM pagw.request_tracker WHERE metadata->>'idempotencyKey' = 'acme:{key}'"
+    )
+    assert row["pagw_id"] == id
+    sent = processes.query(
+        f"SELECT 1 FROM pagw.outbox WHERE aggregate = '{id}' AND queue_name = 'pagw-request-enricher-queue'"
+    )
+    assert len(sent) == 1
+    return str(id)
+
+
+def _check_mixed(processes: PagwProcesses, answers: list[httpx2.Response]) -> None:
+    """Check two payloads racing for one key: one wins, and no copy of the other is accepted."""
+    first, second = answers[0::2], answers[1::2]
+    won, lost = (first, second) if any(each.status_code == 202 for each in first) else (second, first)
+    _check_copies(processes, "two", won)
+    for each in lost:
+        _check_refused(each)
+
+
+def _check_refused(answer: httpx2.Response) -> None:
+    assert answer.status_code == 422
+    assert answer.json()["resourceType"] == "OperationOutcome"
+    assert answer.json()["issue"][0]["code"] == "conflict"

@@ -1,0 +1,151 @@
+"""Sandbox payer over real HTTP, its client and a receiver for its callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast import Secret
+from holdfast.web import serve_in_thread, verify
+from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
+from pagw.integrations.payers.client import PayerClient, make_client
+from pagw.integrations.payers.config import PayerConfig, parse_payer_config
+from pagw.integrations.payers.formats import JsonFormat
+from pagw.integrations.payers.oauth import AccessToken, fetch_token
+
+T = TypeVar("T")
+NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
+CLIENT, CLIENT_SECRET = "pagw-gateway", "s3cret of:the/test"
+CREDENTIALS = json.dumps({"client_id": CLIENT, "client_secret": CLIENT_SECRET})
+CALLBACK_SECRET = "callback-secret-of-the-test"
+MEMBER = "M-77-GRACE"
+PATIENT = "Hopper-Testpatient"
+WAIT_S = 20.0
+
+
+class ManualClock:
+    """Clock that moves only when a test sets `at`."""
+
+    def __init__(self) -> None:
+        self.at = NOW.timestamp()
+
+    def now(self) -> float:
+        return self.at
+
+
+class TokenCache:
+    """Token cache that behaves like the gateway's."""
+
+    def __init__(self, http: httpx2.AsyncClient, config: PayerConfig, clock: ManualClock) -> None:
+        self._http, self._config, self._clock = http, config, clock
+        self.cached: AccessToken | None = None
+        self.until = 0.0
+        self.fetch_count = 0
+
+    async def get_token(self) -> str:
+        if self.cached is None or self._clock.now() >= self.until:
+            secret = Secret(self._config.credentials_name, CREDENTIALS)
+            self.cached = await fetch_token(self._http, self._config, secret, clock=self._clock)
+            self.until = self._clock.now() + self.cached.get_usable_s(self._clock.now())
+            self.fetch_count += 1
+        return self.cached.access_token
+
+    async def forget(self, token: str) -> None:
+        if self.cached is not None and self.cached.access_token == token:
+            self.cached = None
+
+
+def make_sandbox(**settings: Any) -> PayerSandbox:
+    given = {
+        "clock": ManualClock(),
+        "client_id": CLIENT,
+        "client_secret": CLIENT_SECRET,
+        "callback_secret": CALLBACK_SECRET,
+        **settings,
+    }
+    return PayerSandbox(**given)
+
+
+def make_config(url: str, **settings: Any) -> PayerConfig:
+    given = {
+        "payer_id": "acme",
+        "name": "Acme Health",
+        "api_endpoint": url,
+        "auth_type": "oauth2",
+        "credentials_arn": "pagw/payers/acme",
+        "answer_s": 5.0,
+        **settings,
+    }
+    return parse_payer_config(given)
+
+
+def make_body(reference: str, *codes: str, kind: str = "submit", **members: Any) -> bytes:
+    items = [{"sequence": n, "code": code, "quantity": 20} for n, code in enumerate(codes or ("99213",), 1)]
+    enriched = {
+        "reference": reference,
+        "kind": kind,
+        "member_id": MEMBER,
+        "provider_npi": "1234567893",
+        "items": items,
+        "bundle": {"resourceType": "Bundle", "entry": [{"resource": {"name": [{"family": PATIENT}]}}]},
+        **members,
+    }
+    return JsonFormat().convert(enriched)
+
+
+async def call_with_payer(
+    url: str, clock: Any, call: Callable[[PayerClient, TokenCache], Awaitable[T]], **settings: Any
+) -> T:
+    async with make_client() as http:
+        config = make_config(url, **settings)
+        tokens = TokenCache(http, config, clock)
+        return await call(PayerClient(http, config, tokens.get_token, tokens.forget, clock), tokens)
+
+
+def call_payer(sandbox: PayerSandbox, call: Callable[[PayerClient], Awaitable[T]], **settings: Any) -> T:
+    """Run `call` with a client of the sandbox over real HTTP and return its result."""
+    with serve_in_thread(build_payer_app(sandbox)) as url:
+        return asyncio.run(call_with_payer(url, sandbox.clock, lambda payer, _: call(payer), **settings))
+
+
+def list_acted_references(sandbox: PayerSandbox) -> list[str]:
+    """Return the references that the payer acted on, in order."""
+    return [each["reference"] for each in sandbox.ledger if each["what"] == "authorization"]
+
+
+class Callbacks:
+    """Receiver of signed callbacks, like the gateway's. It refuses the first `fails` with a 503."""
+
+    def __init__(self, clock: Any, fails: int = 0) -> None:
+        self.received: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.refused = 0
+        self._clock, self._fails = clock, fails
+
+    async def receive(self, request: Request) -> Response:
+        body = await request.body()
+        verify(request.headers.get("x-payer-signature"), body, (CALLBACK_SECRET,), now=self._clock.now())
+        if self.refused < self._fails:
+            self.refused += 1
+            return JSONResponse({}, status_code=503)
+        self.received.put(json.loads(body))
+        return JSONResponse({})
+
+    def next(self) -> dict[str, Any]:
+        return self.received.get(timeout=WAIT_S)
+
+    @contextmanager
+    def listen(self) -> Iterator[str]:
+        app = Starlette(routes=[Route("/payer-callbacks/acme", self.receive, methods=["POST"])])
+        with serve_in_thread(app) as url:
+            yield f"{url}/payer-callbacks/acme"

@@ -1,0 +1,12 @@
+"""Secret that signs the webhooks of these tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.systems.richpanel.acceptance.middleware import SECRET, SECRET_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def webhook_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, SECRET)

@@ -1,0 +1,44 @@
+"""Story of `holdfast demo skymarshal`: it prints the document's numbers and no traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+import pytest
+from rich.console import Console
+
+from holdfast import open_memory_stores
+from skymarshal.demo.sample.loader import load_sample
+from skymarshal.system import SYSTEM
+
+
+@pytest.mark.proves("SM-45")
+@pytest.mark.proves("SM-46")
+def test_story_prints_the_documented_numbers_and_costs() -> None:
+    written = io.StringIO()
+
+    async def run() -> None:
+        async with open_memory_stores(SYSTEM) as stores:
+            await load_sample(stores)
+            assert SYSTEM.story is not None
+            await SYSTEM.story(stores, Console(file=written, width=200))
+
+    asyncio.run(run())
+    text = written.getvalue()
+    for sentence in (
+        "Passenger OZ69826352P has 3 bookings.",
+        "Flight 1: 412 of 486 seats taken, 74 left, 18 waitlisted.",
+        "AUH holds 847 bags:",
+        "Shipment 42 travels on flight 53",
+        "Work order WO-10193 has 5 staff.",
+        "412 passengers are affected, 94 miss a connection; 511 bags, 116 of them need re-routing.",
+        "of 9 crew",
+        "WO-10193",
+        "Neither EU261 nor UK261 applies to this route and carrier",
+        "Recovery options:",
+        "412 passengers recorded; repeating the confirmation changed nothing.",
+        "the scan read 9,351 items",
+        "the index 3 for 1.0",
+    ):
+        assert sentence in text, f"{sentence!r} is not in:\n{text}"

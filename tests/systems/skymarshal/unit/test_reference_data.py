@@ -1,0 +1,50 @@
+"""Reference data: every file names its source and date."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from skymarshal.domain.reference_data import Record, Source
+
+DATA = files("skymarshal") / "data"
+NAMES = sorted(entry.name for entry in DATA.iterdir())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".json")])
+def test_the_file_names_its_source_and_date(name: str) -> None:
+    sources = list(_iterate_sources(json.loads((DATA / name).read_text(encoding="utf-8"))))
+
+    assert sources
+    for source in sources:
+        assert Source.model_validate(source).reference
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".csv")])
+def test_the_table_opens_with_its_source_and_date(name: str) -> None:
+    comments = [
+        line for line in (DATA / name).read_text(encoding="utf-8").splitlines() if line.startswith("#")
+    ]
+
+    assert "Source:" in "".join(comments)
+    assert "Read 20" in "".join(comments)
+
+
+def test_refuses_an_unknown_field() -> None:
+    class StrictColour(Record):
+        name: str
+
+    with pytest.raises(ValidationError, match="hue"):
+        StrictColour.model_validate({"name": "red", "hue": 3})
+
+
+def _iterate_sources(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "source" in value:
+            yield value["source"]
+        for entry in value.values():
+            yield from _iterate_sources(entry)

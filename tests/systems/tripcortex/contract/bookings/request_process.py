@@ -1,0 +1,39 @@
+"""Process that requests a trip for each of several employees, in turn, once it receives a line.
+
+python -m tests.systems.tripcortex.contract.bookings.request_process FOLDER CLOCK EMPLOYEES
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from holdfast import open_stores
+from holdfast.core.clock import RunClock
+from tripcortex.model.entities import EmployeeId
+from tripcortex.system import SYSTEM
+from tripcortex.workers.booking_requests import BookingUnderWay, Traveller, request_booking
+
+from .file_settings import make_settings
+
+
+async def main(folder: str, clock_file: str, employees: str) -> None:
+    accepted = {}
+    async with open_stores(SYSTEM, make_settings(Path(folder)), clock=RunClock(Path(clock_file))) as stores:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        for number in range(int(employees)):
+            employee = EmployeeId(f"emp-{number}")
+            try:
+                booking = await request_booking(stores, Traveller(employee), "Boston to Chicago")
+                accepted[employee] = booking.booking_id
+            except BookingUnderWay:
+                pass
+    sys.stdout.write(json.dumps(accepted))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

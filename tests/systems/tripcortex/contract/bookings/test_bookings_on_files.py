@@ -1,0 +1,140 @@
+"""Several processes and threads on the same files: the store decides between them, and any process can resume
+another's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from holdfast import Stores, create_queues, create_tables, open_stores
+from holdfast.core.clock import RunClock
+from holdfast.web.demo_env import patch_environ
+from tripcortex.model import patterns
+from tripcortex.model.entities import Booking, BookingStatus, EmployeeId
+from tripcortex.system import SYSTEM
+from tripcortex.workers.booking_requests import BookingUnderWay, Traveller, request_booking
+from tripcortex.workers.flow import BOOKING_FLOW
+
+from .conftest import BEGAN, EMPLOYEE, SECRET, Bench, HandClock
+from .file_settings import make_settings
+
+ROOT = Path(__file__).parents[5]
+PROCESSES, EMPLOYEES = 2, 20
+THREADS, ROUNDS = 4, 6
+MODULE = "tests.systems.tripcortex.contract.bookings.request_process"
+
+
+def create_stores(folder: Path) -> RunClock:
+    clock = RunClock(folder / "clock", start=BEGAN.timestamp())
+
+    async def create() -> None:
+        async with open_stores(SYSTEM, make_settings(folder), clock=clock) as stores:
+            await create_tables(stores, SYSTEM.tables)
+            await create_queues(stores, SYSTEM.queues)
+
+    asyncio.run(create())
+    return clock
+
+
+@pytest.mark.proves("TC-69")
+@pytest.mark.proves("TC-X7")
+def test_concurrent_processes_create_one_booking_per_employee(tmp_path: Path) -> None:
+    clock = create_stores(tmp_path)
+    command = [sys.executable, "-m", MODULE, str(tmp_path), str(tmp_path / "clock"), str(EMPLOYEES)]
+    started = [
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(PROCESSES)
+    ]
+    try:
+        for each in started:
+            assert each.stdout is not None and each.stdout.readline() == "ready\n"
+        accepted = [json.loads(each.communicate()[0]) for each in start_all(started)]
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
+    taken = [employee for found in accepted for employee in found]
+    assert sorted(taken) == sorted(f"emp-{number}" for number in range(EMPLOYEES))
+
+    async def check() -> None:
+        async with open_stores(SYSTEM, make_settings(tmp_path), clock=clock) as stores:
+            for found in accepted:
+                for employee, booking_id in found.items():
+                    page = await stores.run(patterns.history(EmployeeId(employee)))
+                    assert [each.booking_id for each in page.items] == [booking_id]
+            assert len(await BOOKING_FLOW.list_executions(stores)) == EMPLOYEES
+
+    asyncio.run(check())
+
+
+def start_all(started: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
+    """Send the start line to all processes; return them."""
+    for each in started:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    return started
+
+
+@pytest.mark.proves("TC-69")
+@pytest.mark.proves("TC-X7")
+def test_concurrent_threads_create_one_booking_per_round(tmp_path: Path) -> None:
+    clock = create_stores(tmp_path)
+
+    def request_in_thread(number: int) -> list[Booking]:
+        """Make one request per round; each thread has its own stores."""
+
+        async def request_all() -> list[Booking]:
+            accepted = []
+            async with open_stores(SYSTEM, make_settings(tmp_path), clock=clock) as stores:
+                for each in range(ROUNDS):
+                    try:
+                        traveller = Traveller(EmployeeId(f"emp-{each}"))
+                        accepted.append(await request_booking(stores, traveller, f"thread {number}"))
+                    except BookingUnderWay:
+                        pass
+            return accepted
+
+        return asyncio.run(request_all())
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        accepted = [booking for found in pool.map(request_in_thread, range(THREADS)) for booking in found]
+    assert sorted(each.employee_id for each in accepted) == [f"emp-{each}" for each in range(ROUNDS)]
+
+
+@pytest.mark.proves("TC-94")
+@pytest.mark.proves("TC-X12")
+def test_wait_survives_the_end_of_its_process(tmp_path: Path) -> None:
+    create_stores(tmp_path)
+    clock = HandClock()
+
+    async def make_offer() -> Booking:
+        async with open_stores(SYSTEM, make_settings(tmp_path), clock=clock) as stores:
+            return await Bench(stores, clock).make_offered_booking()
+
+    async def choose(booking: Booking) -> None:
+        async with open_stores(SYSTEM, make_settings(tmp_path), clock=clock) as stores:
+            bench = Bench(stores, clock)
+            # Only the key is known: the token is rebuilt from the item and the secret.
+            found = await find_active_booking(stores, booking)
+            after = await bench.choose(found, "2")
+            assert after.status is BookingStatus.user_selected
+            received = await stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
+            assert received[-1].message.state == "user_selected"
+
+    with patch_environ(SECRET):
+        booking = asyncio.run(make_offer())
+        asyncio.run(choose(booking))
+
+
+async def find_active_booking(stores: Stores, booking: Booking) -> Booking:
+    [active] = await stores.all(patterns.active_bookings_of(EMPLOYEE))
+    assert active.booking_id == booking.booking_id
+    return active

@@ -1,0 +1,1 @@
+"""The portal's circuit breaker on every tables engine."""

@@ -1,0 +1,53 @@
+"""Engines of the tables' contract tests; each test has its own table and a manual clock."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_tables
+from tests.contract.moto import NOT_ATOMIC, skip_races
+from tests.contract.tables.conftest import store
+from tests.contract.tables.store import Store
+from tripcortex.model.entities import circuits
+
+__all__ = ["run_story", "store"]
+
+_NUMBERS = itertools.count()
+
+
+class HandClock:
+    """Manual clock that starts at a time at which no engine takes an item for expired."""
+
+    moment = 4926222000.0
+
+    def now(self) -> float:
+        return self.moment
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_races(items, Path(__file__).parent, NOT_ATOMIC)
+
+
+Story = Callable[[Stores, HandClock], Coroutine[Any, Any, None]]
+RunStory = Callable[[Story], None]
+
+
+@pytest.fixture
+def run_story(store: Store) -> RunStory:
+    def run_with_table(story: Story) -> None:
+        async def run() -> None:
+            clock = HandClock()
+            stores = Stores(store.tables, environment=f"tc{os.getpid()}-{next(_NUMBERS)}", clock=clock)
+            await create_tables(stores, [circuits])
+            await story(stores, clock)
+
+        asyncio.run(run())
+
+    return run_with_table

@@ -1,0 +1,247 @@
+"""Delivery of notices to connections, over a gateway that fails as real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast import Stores, System, collect_patterns, open_memory_stores, provision
+from holdfast.core.errors import ExternalServiceFailed, HoldfastError, LimitExceeded, RateLimited
+from holdfast.guarantees import OUTBOX
+from tripcortex.api.websocket.api_gateway import ApiGateway
+from tripcortex.api.websocket.hub import Hub
+from tripcortex.api.websocket.node_gateway import SIGNATURE_HEADER, NodeGateway
+from tripcortex.api.websocket.ports import ConnectionGone
+from tripcortex.model import notices, patterns
+from tripcortex.model.entities import TABLES, Connection, EmployeeId
+from tripcortex.model.notices import NOTICES, Notice, build_message, build_notice_writes
+from tripcortex.workers.message_sender import MessageSender
+
+NOW = 1_773_151_200.0
+EMPLOYEE = EmployeeId("emp-1")
+SYSTEM = System(
+    "sending",
+    "Message delivery",
+    tables=(*TABLES, OUTBOX),
+    queues=(notices.notices,),
+    patterns=(*collect_patterns(patterns), *NOTICES.patterns, notices.receive, notices.done, notices.hold),
+)
+
+
+class FixedClock:
+    def now(self) -> float:
+        return NOW
+
+
+class FakeGateway:
+    """Fake gateway: a connection is open, broken (no response) or gone by the first letter of its id."""
+
+    def __init__(self) -> None:
+        self.posted: list[tuple[str, dict[str, Any]]] = []
+
+    async def post(self, connection: Connection, body: str) -> None:
+        match connection.connection_id[0]:
+            case "g":
+                raise ConnectionGone("gone")
+            case "b":
+                raise ExternalServiceFailed("nobody answers", may_be_done=True)
+        self.posted.append((connection.connection_id, json.loads(body)))
+
+
+def run_sender(
+    work: Callable[[Stores, FakeGateway, MessageSender], Awaitable[None]], *connections: str
+) -> None:
+    async def story() -> None:
+        async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
+            await provision(stores, SYSTEM)
+            for each in connections:
+                await stores.run(patterns.put_connection(make_connection(each)))
+            lines = FakeGateway()
+            await work(stores, lines, MessageSender(stores, lines))
+
+    asyncio.run(story())
+
+
+def make_connection(connection_id: str, node: str | None = "http://node.test") -> Connection:
+    at = datetime.fromtimestamp(NOW, UTC)
+    return Connection(connection_id=connection_id, employee_id=EMPLOYEE, connected_at=at, node=node)
+
+
+@pytest.mark.proves("TC-X11")
+@pytest.mark.proves("TC-54")
+def test_delivers_to_all_connections_despite_failures() -> None:
+    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+        message = build_message(stores, EMPLOYEE, "options", {"count": 3})
+        await stores.transact(*build_notice_writes(stores, message))
+        notice = Notice(employee_id=EMPLOYEE, message_id=message.message_id)
+        assert await sender.deliver(notice) == 2
+        assert sorted(each for each, _ in lines.posted) == ["open-1", "open-2"]
+        frame = lines.posted[0][1]
+        assert (frame["kind"], frame["messageId"], frame["body"]) == (
+            "message",
+            message.message_id,
+            {"count": 3},
+        )
+        left = {each.connection_id for each in await stores.all(patterns.all_connections())}
+        # The heartbeat checks a connection that does not respond.
+        assert left == {"open-1", "open-2", "broken"}
+        await stores.run(patterns.acknowledge(EMPLOYEE, message.message_id))
+        assert await sender.deliver(notice) == 0
+
+    run_sender(work, "broken", "gone", "open-1", "open-2")
+
+
+@pytest.mark.proves("TC-55")
+@pytest.mark.proves("TC-56")
+def test_heartbeat_pings_every_connection_and_removes_gone_ones() -> None:
+    opened = [f"open-{number}" for number in range(450)]
+
+    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+        assert await sender.heartbeat() == 1
+        assert sorted(each for each, frame in lines.posted if frame["kind"] == "ping") == sorted(opened)
+        left = {each.connection_id for each in await stores.all(patterns.all_connections())}
+        # A process that does not respond may still hold its connections.
+        assert left == {"broken", *opened}
+
+    run_sender(work, "broken", "gone", *opened)
+
+
+def test_notice_is_written_together_with_its_message() -> None:
+    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+        message = build_message(stores, EMPLOYEE, "options", {})
+        taken = patterns.put_message(message)
+        with pytest.raises(HoldfastError):
+            await stores.transact(*build_notice_writes(stores, message), taken)
+        assert await NOTICES.list_unsent(stores) == []
+        await stores.transact(*build_notice_writes(stores, message))
+        assert (await NOTICES.relay(stores)).sent == 1
+
+    run_sender(work)
+
+
+def test_messages_of_one_moment_keep_their_creation_order() -> None:
+    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+        ids = [build_message(stores, EMPLOYEE, "note", {}).message_id for _ in range(50)]
+        assert ids == sorted(ids)
+
+    run_sender(work)
+
+
+# --- gateways -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, None),
+        (410, ConnectionGone),
+        (401, ExternalServiceFailed),
+        (500, ExternalServiceFailed),
+        (302, ExternalServiceFailed),
+    ],
+)
+def test_node_gateway_maps_the_nodes_status(status: int, outcome: type[Exception] | None) -> None:
+    asked: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        return httpx2.Response(status)
+
+    async def story() -> None:
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+            await NodeGateway(http, "a secret of sixteen or more", FixedClock()).post(
+                make_connection("a/b c"), "{}"
+            )
+
+    if outcome is None:
+        asyncio.run(story())
+    else:
+        with pytest.raises(outcome):
+            asyncio.run(story())
+    assert str(asked[0].url) == "http://node.test/@connections/a%2Fb%20c"
+    assert asked[0].headers[SIGNATURE_HEADER].startswith(f"t={int(NOW)},v1=")
+
+
+def test_connection_without_a_node_is_gone() -> None:
+    async def story() -> None:
+        async with httpx2.AsyncClient() as http:
+            await NodeGateway(http, "a secret of sixteen or more", FixedClock()).post(
+                make_connection("a", None), "{}"
+            )
+
+    with pytest.raises(ConnectionGone):
+        asyncio.run(story())
+
+
+class ServiceError(Exception):
+    def __init__(self, code: str, status: int) -> None:
+        super().__init__(code)
+        self.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "may_be_done"),
+    [
+        (ServiceError("GoneException", 410), ConnectionGone, None),
+        (ServiceError("410", 410), ConnectionGone, None),
+        (ServiceError("LimitExceededException", 429), ExternalServiceFailed, True),
+        (ServiceError("PayloadTooLargeException", 413), ExternalServiceFailed, False),
+        (ServiceError("ForbiddenException", 403), ExternalServiceFailed, False),
+        (TimeoutError(), ExternalServiceFailed, True),
+    ],
+)
+def test_maps_api_gateway_errors(error: Exception, outcome: Any, may_be_done: bool | None) -> None:
+    class Fails:
+        def post_to_connection(self, *, ConnectionId: str, Data: bytes) -> Any:  # noqa: N803
+            assert (ConnectionId, Data) == ("c-1", b'{"kind":"ping"}')
+            raise error
+
+    with pytest.raises(outcome) as told_error:
+        asyncio.run(ApiGateway(Fails()).post(make_connection("c-1"), '{"kind":"ping"}'))
+    assert getattr(told_error.value, "may_be_done", None) == may_be_done
+
+
+# --- the hub ------------------------------------------------------------------------------------------------
+
+
+def test_hub_rejects_connections_above_its_limit() -> None:
+    hub = Hub(connections_max=3, per_employee_max=2)
+    hub.admit("a", EmployeeId("emp-1"))
+    hub.admit("b", EmployeeId("emp-1"))
+    with pytest.raises(RateLimited):
+        hub.admit("c", EmployeeId("emp-1"))
+    hub.admit("c", EmployeeId("emp-2"))
+    with pytest.raises(LimitExceeded):
+        hub.admit("d", EmployeeId("emp-3"))
+    hub.remove("a")
+    hub.remove("a")
+    assert len(hub) == 2
+    hub.admit("d", EmployeeId("emp-1"))
+
+
+def test_connection_that_does_not_read_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck:
+        async def send_text(self, data: str) -> None:
+            await asyncio.Event().wait()
+
+    class Closed:
+        async def send_text(self, data: str) -> None:
+            raise RuntimeError("closed")
+
+    monkeypatch.setattr("tripcortex.api.websocket.hub.SEND_S_MAX", 0.01)
+
+    async def story() -> None:
+        hub = Hub()
+        for name, socket in (("stuck", Stuck()), ("closed", Closed())):
+            hub.attach(name, socket)
+            for _ in range(2):
+                with pytest.raises(ConnectionGone):
+                    await hub.post(name, "{}")
+
+    asyncio.run(story())

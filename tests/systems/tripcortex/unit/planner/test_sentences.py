@@ -1,0 +1,94 @@
+"""Sentence sets: each request gives the plan, the question or the refusal expected of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.systems.tripcortex.unit.planner.sentences import (
+    FOUND,
+    HOLD_OUT,
+    SECOND_HOLD_OUT,
+    SENTENCES,
+    Asks,
+    Expected,
+    Plan,
+    Refuses,
+    Request,
+)
+from tripcortex.domain.planner import (
+    PlanOutcome,
+    PlanRequest,
+    Question,
+    Refusal,
+    SentencePlanner,
+    Traveller,
+    TripPlan,
+)
+
+
+def build_request(request: Request) -> PlanRequest:
+    traveller = Traveller("emp-1", request.zone, request.home, locale=request.locale)
+    return PlanRequest(request.text, traveller, request.at, request.answers)
+
+
+def plan_request(request: Request) -> PlanOutcome:
+    return asyncio.run(SentencePlanner().plan(build_request(request)))
+
+
+def summarize_plan(outcome: TripPlan) -> Plan:
+    trip, wishes = outcome.parameters, outcome.preferences
+    return Plan(
+        trip.destination,
+        trip.departure_date.isoformat(),
+        trip.return_date.isoformat() if trip.return_date else None,
+        trip.origin,
+        trip.cabin_class,
+        wishes.is_cabin_asked,
+        tuple(wishes.destination_airports),
+        tuple(wishes.origin_airports),
+        tuple(wishes.vendors),
+        outcome.avoided,
+        wishes.nonstop,
+        wishes.depart_part,
+        wishes.budget_usd,
+    )
+
+
+def check(request: Request, expected: Expected) -> None:
+    outcome = plan_request(request)
+    if isinstance(expected, Plan):
+        assert isinstance(outcome, TripPlan), outcome
+        assert summarize_plan(outcome) == expected
+    elif isinstance(expected, Asks):
+        assert isinstance(outcome, Question), outcome
+        assert outcome.missing == expected.about, outcome
+        assert set(expected.choices) <= set(outcome.choices), outcome
+        assert outcome.text.count("?") >= 1
+    else:
+        assert isinstance(outcome, Refusal), outcome
+        assert outcome.code == expected.code, outcome
+        assert outcome.text.endswith((".", "”"))
+
+
+def get_test_id(value: object) -> str:
+    return value.text[:60] if isinstance(value, Request) else ""
+
+
+@pytest.mark.proves("TC-64")
+@pytest.mark.parametrize(("said", "expected"), SENTENCES, ids=get_test_id)
+def test_sentence_gives_the_expected_outcome(said: Request, expected: Expected) -> None:
+    check(said, expected)
+
+
+@pytest.mark.proves("TC-64")
+@pytest.mark.parametrize(("said", "expected"), [*HOLD_OUT, *SECOND_HOLD_OUT, *FOUND], ids=get_test_id)
+def test_held_out_sentence_gives_the_expected_outcome(said: Request, expected: Expected) -> None:
+    check(said, expected)
+
+
+def test_the_set_has_eighty_sentences_and_every_outcome() -> None:
+    outcomes = [type(expected) for _, expected in SENTENCES]
+    assert len(SENTENCES) >= 80
+    assert all(outcomes.count(kind) >= 10 for kind in (Plan, Asks, Refuses))

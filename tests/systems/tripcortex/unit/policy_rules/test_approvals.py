@@ -1,0 +1,154 @@
+"""Approvals: the approver, the deadline, the default decision; travellers never approve their own trips."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import InvalidRequest, RequestRefused
+from tests.systems.tripcortex.unit.policy_rules.trips import POLICY, make_policy
+from tripcortex.domain.policy_rules import (
+    ApprovalOver,
+    MayNotDecide,
+    Reason,
+    TravelPolicy,
+    apply_deadline,
+    apply_decision,
+    build_approval,
+    list_approvers,
+)
+from tripcortex.model.entities import Approval, Breach
+
+NOW = datetime(2026, 3, 10, 9, tzinfo=UTC)
+PEOPLE = {"line-manager": "emp-7"}
+
+
+def make_breach(reason: Reason = Reason.late_booking, severity: str = "soft") -> Breach:
+    return Breach(code=reason, severity=severity, text="Late.", remedy="leave later")
+
+
+def request_approval(*breaches: Breach, **more: Any) -> Approval:
+    return build_approval(breaches or (make_breach(),), POLICY, "emp-42", NOW, people=PEOPLE, **more)
+
+
+def test_asks_the_first_approver_in_the_chain() -> None:
+    approval = request_approval()
+
+    assert (approval.asked_of, approval.due_at) == ("emp-7", NOW + timedelta(hours=24))
+    assert list_approvers(POLICY, "emp-42", PEOPLE) == ("emp-7", "travel-desk")
+
+
+def test_newest_policy_with_approvals_names_the_approver() -> None:
+    silent = TravelPolicy.parse({"version": "emea-1"})
+
+    assert list_approvers((silent, POLICY), "emp-42", PEOPLE) == ("emp-7", "travel-desk")
+    assert (
+        build_approval([make_breach()], (silent, POLICY), "emp-42", NOW, people=PEOPLE).at_deadline
+        == "approve"
+    )
+
+
+def test_skips_the_traveller() -> None:
+    assert list_approvers(POLICY, "emp-7", PEOPLE) == ("travel-desk",)
+
+
+def test_rejects_a_chain_with_only_the_traveller() -> None:
+    alone = make_policy(approval={"approver": "line-manager"})
+
+    with pytest.raises(RequestRefused, match="may not approve their own trip"):
+        build_approval([make_breach()], alone, "emp-7", NOW, people=PEOPLE)
+
+
+def test_rejects_approval_of_a_hard_stop() -> None:
+    with pytest.raises(InvalidRequest, match="Hard stops cannot be approved: cabin_above_policy"):
+        request_approval(make_breach(), make_breach(Reason.cabin_above_policy, "hard"))
+
+
+@pytest.mark.parametrize(
+    ("reasons", "confidence", "at_deadline", "hours"),
+    [
+        ([Reason.late_booking], "high", "approve", 24),
+        ([Reason.fare_above_cap], "high", "refuse", 48),
+        ([Reason.late_booking, Reason.fare_above_cap], "high", "refuse", 48),
+        ([Reason.late_booking], "low", "refuse", 48),
+        ([Reason.late_booking], "none", "refuse", 48),
+    ],
+)
+def test_silence_approves_only_what_the_policy_allows(
+    reasons: list[Reason], confidence: str, at_deadline: str, hours: int
+) -> None:
+    approval = request_approval(*map(make_breach, reasons), confidence=confidence)
+    assert (approval.at_deadline, approval.due_at) == (at_deadline, NOW + timedelta(hours=hours))
+
+    ended = apply_deadline(approval, approval.due_at)
+    assert (ended.decision, ended.decided_by) == (at_deadline, "deadline")
+
+
+def test_silence_decides_nothing_before_the_deadline() -> None:
+    approval = request_approval()
+
+    assert apply_deadline(approval, approval.due_at - timedelta(seconds=1)) == approval
+
+
+def test_silence_refuses_by_default() -> None:
+    assert build_approval([make_breach()], make_policy(approval={}), "emp-42", NOW).at_deadline == "refuse"
+    assert build_approval([make_breach()], None, "emp-42", NOW).at_deadline == "refuse"
+
+
+@pytest.mark.parametrize("by", ["emp-7", "travel-desk"])
+@pytest.mark.parametrize("decision", ["approve", "refuse"])
+def test_anyone_in_the_chain_may_decide(by: str, decision: str) -> None:
+    chain = list_approvers(POLICY, "emp-42", PEOPLE)
+
+    after = apply_decision(
+        request_approval(), decision, by, NOW, employee_id="emp-42", chain=chain, reason="The customer asked."
+    )
+    assert (after.decision, after.decided_by, after.decided_at) == (decision, by, NOW)
+    assert after.reason == "The customer asked."
+    # The deadline no longer changes anything.
+    assert apply_deadline(after, after.due_at) == after
+
+
+@pytest.mark.parametrize("by", ["emp-42", "emp-9", ""])
+def test_rejects_a_decision_from_outside_the_chain_or_by_the_traveller(by: str) -> None:
+    with pytest.raises(MayNotDecide):
+        apply_decision(
+            request_approval(), "approve", by, NOW, employee_id="emp-42", chain=("emp-42", "emp-7")
+        )
+
+
+def test_a_decision_is_final() -> None:
+    after = apply_decision(request_approval(), "refuse", "emp-7", NOW, employee_id="emp-42")
+
+    with pytest.raises(ApprovalOver, match="already decided") as refused:
+        apply_decision(after, "approve", "emp-7", NOW, employee_id="emp-42")
+    assert refused.value.decision == "refuse"
+
+
+def test_rejects_a_decision_after_the_deadline() -> None:
+    approval = request_approval()
+
+    with pytest.raises(ApprovalOver, match="The deadline passed at 2026-03-11T09:00:00"):
+        apply_decision(approval, "approve", "emp-7", approval.due_at, employee_id="emp-42")
+
+
+def test_rejects_an_unknown_decision() -> None:
+    with pytest.raises(InvalidRequest, match="Invalid decision 'maybe': expected approve or refuse"):
+        apply_decision(request_approval(), "maybe", "emp-7", NOW, employee_id="emp-42")
+
+
+@pytest.mark.parametrize("people", [{}, {"travel-desk": "emp-9"}])
+def test_silence_refuses_when_the_role_is_vacant(people: dict[str, str]) -> None:
+    approval = build_approval([make_breach()], POLICY, "emp-42", NOW, people=people)
+
+    assert (approval.asked_of, approval.at_deadline) == ("line-manager", "refuse")
+    assert apply_deadline(approval, approval.due_at).decision == "refuse"
+
+
+def test_named_approver_must_be_a_known_employee() -> None:
+    named = make_policy(approval={"approver": "emp-7", "at_deadline": "approve"})
+
+    assert build_approval([make_breach()], named, "emp-42", NOW, people=PEOPLE).at_deadline == "approve"
+    assert build_approval([make_breach()], named, "emp-42", NOW).at_deadline == "refuse"

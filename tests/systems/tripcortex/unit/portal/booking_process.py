@@ -1,0 +1,46 @@
+"""Worker that books one trip and may be killed meanwhile.
+
+python -m tests.systems.tripcortex.unit.portal.booking_process TABLES CLOCK URL KEY REFERENCE OFFER PRICE
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from holdfast import Stores
+from holdfast.core.clock import RunClock
+from holdfast.stores.tables.embedded import open_tables
+from tripcortex.integrations.portal.client import HttpPortal, make_client
+from tripcortex.integrations.portal.ports import Traveller
+from tripcortex.integrations.portal.purchases import book_once
+from tripcortex.model.entities import EmployeeId
+
+
+@dataclass(frozen=True)
+class Chosen:
+    offer_id: str
+    price_usd: Decimal
+
+
+async def main(
+    file: str, clock_file: str, url: str, key: str, reference: str, offer: str, price: str
+) -> None:
+    clock = RunClock(Path(clock_file))
+    with open_tables(Path(file), clock=clock) as tables:
+        async with make_client(url, key) as http:
+            await book_once(
+                Stores(tables, clock=clock),
+                HttpPortal(http, clock),
+                reference,
+                EmployeeId("emp-42"),
+                Chosen(offer, Decimal(price)),
+                Traveller(traveller_id="emp-42"),
+            )
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

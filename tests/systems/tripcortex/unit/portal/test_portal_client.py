@@ -1,0 +1,346 @@
+"""Portal client over real HTTP: its results, the meaning of each failure, and errors without personal
+data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast import Stores
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError, SettingsError
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
+from tests.systems.tripcortex.unit.portal.portal_bench import (
+    KEY,
+    REFERENCE,
+    TO_CHICAGO,
+    TRAVELLER,
+    HandClock,
+    find_cheapest,
+    list_sold,
+    make_sandbox,
+    run_story,
+)
+from tripcortex.api.identity import EMPLOYEE_FORM
+from tripcortex.demo.sandbox.portal import build_portal_app
+from tripcortex.integrations.portal.client import HttpPortal, make_client, open_portal, parse_response
+from tripcortex.integrations.portal.ports import Offer, OrderStatus, Traveller
+from tripcortex.model.entities import Preferences
+
+PASSPORT = "P-4711-HOPPER"
+
+
+def test_offers_are_sorted_by_price_and_repriced_before_purchase() -> None:
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offers = await portal.search(TO_CHICAGO, Preferences())
+        prices = [each.price_usd for each in offers]
+        assert len(offers) > 3 and prices == sorted(prices)
+        assert len({each.carrier for each in offers}) > 1
+        first = offers[0]
+        assert await portal.price(first.offer_id) == first
+        moved = set()
+        for _ in range(3):
+            clock.wait(900)
+            moved.add((await portal.price(first.offer_id)).price_usd)
+        assert moved != {first.price_usd}
+        clock.wait(900)
+        with pytest.raises(ExternalServiceRefused) as refused:
+            await portal.price(first.offer_id)
+        assert refused.value.code == "offer_expired"
+
+    run_story(make_sandbox(), story)
+
+
+def test_an_offer_becomes_an_option_with_its_end_and_its_flights() -> None:
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer: Offer = await find_cheapest(portal)
+        option = offer.to_option("opt-1")
+        assert (option.offer_id, option.offer_expires_at) == (offer.offer_id, offer.expires_at)
+        assert (option.price_usd, option.stops) == (offer.price_usd, len(option.outbound) - 1)
+        assert option.outbound[0].origin == "HYD" and option.inbound[-1].destination == "HYD"
+        longest = max(
+            option.outbound[-1].arrives_at - option.outbound[0].departs_at,
+            option.inbound[-1].arrives_at - option.inbound[0].departs_at,
+        )
+        assert timedelta(minutes=option.duration_minutes) == longest
+
+    run_story(make_sandbox(), story)
+
+
+def test_order_has_its_booking_reference_and_ticket_numbers() -> None:
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        united = next(each for each in await portal.search(TO_CHICAGO, Preferences()) if each.carrier == "UA")
+        order = await portal.book(REFERENCE, united.offer_id, TRAVELLER, united.price_usd)
+        assert order.confirmation.startswith("UA-") and len(order.pnr) == 6 and order.pnr.isalnum()
+        assert len(order.e_ticket_number) == 13 and order.e_ticket_number.startswith("016")
+        assert await portal.look_up(REFERENCE) == (order,)
+        assert await portal.look_up("another") == ()
+        clock.wait(1)
+        second = await portal.book(REFERENCE, united.offer_id, TRAVELLER, united.price_usd)
+        # The look-up returns every order of the reference.
+        assert await portal.look_up(REFERENCE) == (order, second)
+
+    run_story(make_sandbox(), story)
+
+
+def test_a_cancelled_order_is_void_within_a_day_and_ends_once() -> None:
+    far = TO_CHICAGO.model_copy(
+        update={
+            "departure_date": TO_CHICAGO.departure_date + timedelta(days=30),
+            "return_date": None,
+        }
+    )
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal, far)
+        order = await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
+        with pytest.raises(ExternalServiceRefused) as unknown:
+            await portal.cancel(order.model_copy(update={"order_id": "ORD-of-nobody"}))
+        assert unknown.value.code == "unknown_order"
+        ended = await portal.cancel(order)
+        assert (ended.is_void, ended.refund_usd) == (True, offer.price_usd)
+        assert await portal.cancel(order) == ended
+        [found] = await portal.look_up(REFERENCE)
+        assert found.status is OrderStatus.cancelled
+        again = await find_cheapest(portal, far)
+        second = await portal.book("second", again.offer_id, TRAVELLER, again.price_usd)
+        clock.wait(86_401)
+        late = await portal.cancel(second)
+        assert not late.is_void and Decimal(0) < late.refund_usd < again.price_usd
+
+    run_story(make_sandbox(price_step_s=0.0), story)
+
+
+@pytest.mark.parametrize(
+    ("faults", "may_be_done"),
+    [
+        (Faults(too_many=1.0), False),
+        (Faults(failed_before=1.0), True),
+        (Faults(failed_after=1.0), True),
+        (Faults(silent_after=1.0, silence_s=0.6), True),
+    ],
+    ids=["429", "503", "500", "silence"],
+)
+def test_failed_purchase_says_whether_it_may_have_happened(faults: Faults, may_be_done: bool) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        sandbox.faults = faults
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
+        assert failed.value.may_be_done is may_be_done
+
+    run_story(sandbox, story, answer_s=0.25)
+
+
+def test_failed_search_is_safe_to_retry_and_a_wrong_key_is_a_setting() -> None:
+    sandbox = make_sandbox(is_down=True)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await portal.search(TO_CHICAGO, Preferences())
+        assert not failed.value.may_be_done
+
+    run_story(sandbox, story)
+
+    async def search_with_wrong_key(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        with pytest.raises(ExternalServiceFailed, match="Fix the API key") as failed:
+            await portal.search(TO_CHICAGO, Preferences())
+        assert "wrong-key" not in str(failed.value)
+
+    run_story(make_sandbox(), search_with_wrong_key, key="wrong-key")
+
+
+@pytest.mark.parametrize(
+    ("traveller", "price", "code"),
+    [
+        (Traveller(traveller_id="emp-9-declined"), None, "payment_failed"),
+        (Traveller(traveller_id="emp-9", payment="declined-account"), None, "payment_failed"),
+        (TRAVELLER, Decimal("1.00"), "price_changed"),
+    ],
+)
+def test_refusal_is_final_and_names_its_reason(
+    traveller: Traveller, price: Decimal | None, code: str
+) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        with pytest.raises(ExternalServiceRefused) as refused:
+            await portal.book(REFERENCE, offer.offer_id, traveller, price or offer.price_usd)
+        assert refused.value.code == code
+        with pytest.raises(ExternalServiceRefused) as unknown:
+            await portal.price("OF-of-nobody")
+        assert unknown.value.code == "unknown_offer"
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == []
+
+
+def test_opens_the_configured_portal_with_the_secret_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sandbox = make_sandbox()
+
+    async def search() -> int:
+        async with open_portal(sandbox.clock) as portal:
+            return len(await portal.search(TO_CHICAGO, Preferences()))
+
+    monkeypatch.delenv("TRIPCORTEX_PORTAL_URL", raising=False)
+    with pytest.raises(SettingsError, match="set TRIPCORTEX_PORTAL_URL"):
+        asyncio.run(search())
+    monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", "http://travel.example.com")
+    with pytest.raises(SettingsError, match="TRIPCORTEX_PORTAL_URL must be HTTPS"):
+        asyncio.run(search())
+    with serve_in_thread(build_portal_app(sandbox)) as url:
+        monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", url)
+        monkeypatch.delenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", raising=False)
+        with pytest.raises(ExternalServiceFailed, match="Fix the API key"):
+            asyncio.run(search())
+        monkeypatch.setenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", KEY)
+        assert asyncio.run(search())
+
+
+ORDER: dict[str, Any] = {
+    "reference": REFERENCE,
+    "order_id": "ORD-1",
+    "offer_id": "OF-1",
+    "carrier": "UA",
+    "pnr": "ABC123",
+    "e_ticket_number": "0162400000001",
+    "price_usd": "450.00",
+    "booked_at": "2026-03-10T12:00:00Z",
+    "passenger": PASSPORT,
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, {"error": f"passport {PASSPORT} is not valid"}, ExternalServiceRefused),
+        (409, {"error": PASSPORT}, ExternalServiceFailed),
+        (200, ORDER | {"pnr": PASSPORT}, ExternalServiceFailed),
+        (200, ORDER | {"reference": "of-another"}, ExternalServiceFailed),
+        (200, [PASSPORT], ExternalServiceFailed),
+    ],
+    ids=["a refusal", "a conflict", "a locator that is none", "another's order", "a list"],
+)
+def test_errors_contain_no_personal_data_from_the_portal(status: int, body: Any, kind: type) -> None:
+    with pytest.raises(HoldfastError) as failed:
+        _request_with_response(status, body)
+    assert type(failed.value) is kind
+    assert PASSPORT not in repr(failed.value) + str(failed.value.__cause__)
+
+
+def test_order_omits_unknown_portal_fields() -> None:
+    order = _request_with_response(201, ORDER)
+    assert order.confirmation == "UA-ABC123"
+    assert PASSPORT not in order.model_dump_json()
+
+
+def _request_with_response(status: int, body: Any) -> Any:
+    async def answer(_: Request) -> Response:
+        return JSONResponse(body, status_code=status)
+
+    async def request(url: str) -> Any:
+        async with make_client(url, KEY) as http:
+            return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
+
+    with serve_in_thread(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
+        return asyncio.run(request(url))
+
+
+OFFER: dict[str, Any] = {
+    "offer_id": "OF-1",
+    "expires_at": "2026-03-10T13:00:00Z",
+    "carrier": "UA",
+    "carrier_name": "United Airlines",
+    "cabin": "economy",
+    "price_usd": "450.00",
+    "outbound": [
+        {
+            "carrier": "UA",
+            "flight_number": "UA-1",
+            "origin": "BOS",
+            "destination": "ORD",
+            "departs_at": "2026-03-17T08:00:00-04:00",
+            "arrives_at": "2026-03-17T10:00:00-05:00",
+            "duration_minutes": 180,
+        }
+    ],
+}
+LEG: dict[str, Any] = OFFER["outbound"][0]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"price_usd": "354.2100000000000000000000000000000000000001"},
+        {"price_usd": "1" + "0" * 40},
+        {"expires_at": "2026-03-10T13:00:00"},
+        {"carrier_name": "N" * 250_000},
+        {"offer_id": "N" * 250_000},
+        {"outbound": [LEG] * 1000},
+        {"outbound": [LEG | {"departs_at": "2026-03-17T08:00:00"}]},
+        {"outbound": [LEG | {"duration_minutes": 10**40}]},
+        {"outbound": [LEG | {"flight_number": "N" * 250_000}]},
+    ],
+    ids=lambda odd: f"{next(iter(odd))} {str(next(iter(odd.values())))[:24]}",
+)
+def test_offer_that_cannot_be_stored_is_an_invalid_response(odd: dict[str, Any]) -> None:
+    assert parse_response(Offer, OFFER, changes=False).stops == 0
+    with pytest.raises(ExternalServiceFailed, match="sent an invalid response") as failed:
+        parse_response(Offer, OFFER | odd, changes=False)
+    assert not failed.value.may_be_done
+    assert len(str(failed.value)) < 2_000
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"price_usd": "1e50"}, {"booked_at": "2026-03-10T12:00:00"}, {"order_id": "N" * 250_000}],
+    ids=["a price", "a time without a zone", "an id"],
+)
+def test_order_that_cannot_be_stored_may_have_been_bought(odd: dict[str, Any]) -> None:
+    with pytest.raises(ExternalServiceFailed, match="sent an invalid response") as failed:
+        _request_with_response(201, ORDER | odd)
+    assert failed.value.may_be_done
+
+
+def test_sends_the_reference_as_idempotency_key() -> None:
+    keys: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        keys.append(request.headers.get("idempotency-key", ""))
+        return JSONResponse(ORDER, status_code=201)
+
+    async def book(url: str) -> Any:
+        async with make_client(url, KEY) as http:
+            return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
+
+    with serve_in_thread(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
+        asyncio.run(book(url))
+    assert keys == [REFERENCE]
+
+
+def test_every_valid_employee_id_can_travel() -> None:
+    longest = "a" * 128
+    assert EMPLOYEE_FORM.fullmatch(longest) and not EMPLOYEE_FORM.fullmatch(longest + "a")
+    assert Traveller(traveller_id=longest).traveller_id == longest
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        await portal.book(REFERENCE, offer.offer_id, Traveller(traveller_id=longest), offer.price_usd)
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]

@@ -1,0 +1,451 @@
+"""A trip is bought once at a portal without deduplication, over real HTTP: lost responses, failures,
+refusals, a killed worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_tables
+from holdfast.core.clock import RunClock
+from holdfast.core.errors import (
+    CircuitOpen,
+    DeclarationError,
+    ExternalServiceFailed,
+    ExternalServiceRefused,
+    IdempotencyMismatch,
+    InProgress,
+)
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.web import serve_in_thread
+from holdfast.web.sandbox_faults import Faults
+from tests.systems.tripcortex.unit.portal.portal_bench import (
+    EMPLOYEE,
+    KEY,
+    NOON,
+    REFERENCE,
+    TABLES,
+    TO_CHICAGO,
+    TRAVELLER,
+    HandClock,
+    find_cheapest,
+    list_sold,
+    make_sandbox,
+    run_story,
+)
+from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
+from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.client import ACT_S, ANSWER_S, HttpPortal, make_client
+from tripcortex.integrations.portal.ports import Offer, Order, Portal, Traveller
+from tripcortex.integrations.portal.purchases import (
+    LEASE_S,
+    PORTAL_CALLS,
+    SETTLED_S,
+    OutcomeOpen,
+    PurchasedOrder,
+    book_once,
+    settle,
+)
+from tripcortex.model.entities import PortalCall, Preferences
+
+ROOT = Path(__file__).parents[5]
+
+
+async def book(
+    stores: Stores, portal: Portal, offer: Offer, traveller: Traveller = TRAVELLER, **more: Any
+) -> PurchasedOrder:
+    return await book_once(stores, portal, REFERENCE, EMPLOYEE, offer, traveller, **more)
+
+
+def test_client_timeout_is_shorter_than_deadline_and_lease() -> None:
+    """Otherwise a hanging portal would be cancelled instead of counted, and another worker would take over
+    too early.
+    """
+    assert 0.8 * ACT_S > ANSWER_S
+    assert LEASE_S > ACT_S
+
+
+@pytest.mark.proves("TC-96")
+def test_returns_the_stored_order_without_a_second_request() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        order = await book(stores, portal, offer)
+        assert order.confirmation == f"{offer.carrier}-{order.pnr}"
+        assert (order.reference, order.price_usd) == (REFERENCE, offer.price_usd)
+        sandbox.is_down = True
+        assert await book(stores, portal, offer) == order
+        with pytest.raises(IdempotencyMismatch):
+            await book(stores, portal, offer.model_copy(update={"offer_id": "OF-another"}))
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(silent_after=1.0, silence_s=0.8),
+        Faults(failed_after=1.0),
+        Faults(failed_before=1.0),
+    ],
+    ids=["no answer after acting", "5xx after acting", "5xx before acting"],
+)
+@pytest.mark.proves("TC-96")
+def test_looks_up_an_unknown_attempt_before_retrying(faults: Faults) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        sandbox.faults = faults
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await book(stores, portal, offer)
+        assert failed.value.may_be_done and failed.value.retry_after_s == ACT_S
+        sandbox.faults = Faults()
+        with pytest.raises(InProgress):
+            await book(stores, portal, offer)
+        clock.wait(ACT_S)
+        order = await book(stores, portal, offer)
+        assert [order.order_id] == [each.order_id for each in await portal.look_up(REFERENCE)]
+
+    run_story(sandbox, story, answer_s=0.3)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+def test_does_not_rebuy_an_order_cancelled_at_the_portal() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(ExternalServiceFailed):
+            await book(stores, portal, offer)
+        sandbox.faults = Faults()
+        await portal.cancel(*await portal.look_up(REFERENCE))
+        for _ in range(2):
+            clock.wait(ACT_S)
+            with pytest.raises(ExternalServiceRefused) as refused:
+                await book(stores, portal, offer)
+            assert refused.value.code == "order_cancelled"
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+def test_retries_at_once_when_nothing_was_bought() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        sandbox.faults = Faults(too_many=1.0)
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await book(stores, portal, offer)
+        assert not failed.value.may_be_done
+        sandbox.faults = Faults()
+        await book(stores, portal, offer)
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.proves("TC-96")
+def test_failed_payment_is_final_and_not_retried() -> None:
+    sandbox = make_sandbox(declined={EMPLOYEE})
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        for _ in range(2):
+            with pytest.raises(ExternalServiceRefused) as refused:
+                await book(stores, portal, offer)
+            assert refused.value.code == "payment_failed"
+            sandbox.declined = set()
+        assert list_sold(sandbox) == []
+        record = PortalCall(
+            reference=REFERENCE, employee_id=EMPLOYEE, payload_sha256=await get_fingerprint(stores)
+        )
+        await PORTAL_CALLS.reopen(stores, record)
+        await book(stores, portal, offer)
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+async def get_fingerprint(stores: Stores) -> str:
+    found = await stores.run(PortalCall.of(REFERENCE).get().consistent())
+    assert found is not None and found.refused == "payment_failed"
+    return found.payload_sha256
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda sandbox: sandbox.clock.wait(sandbox.offer_life_s), "offer_expired"),
+        (lambda sandbox: setattr(sandbox, "price_factor", Decimal("1.10")), "price_changed"),
+        (lambda sandbox: setattr(sandbox, "seats", 0), "sold_out"),
+    ],
+    ids=["the offer has expired", "the price has moved", "no seat is left"],
+)
+def test_does_not_buy_an_offer_that_differs_from_the_choice(change: Any, code: str) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        change(sandbox)
+        with pytest.raises(ExternalServiceRefused) as refused:
+            await book(stores, portal, offer)
+        assert refused.value.code == code
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == []
+
+
+def test_one_of_eight_concurrent_workers_buys() -> None:
+    sandbox = make_sandbox(slow_s=0.1)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> list[Any]:
+        offer = await find_cheapest(portal)
+        attempts = (book(stores, portal, offer) for _ in range(8))
+        return await asyncio.gather(*attempts, return_exceptions=True)
+
+    ended = run_story(sandbox, story)
+    assert sorted(type(each).__name__ for each in ended) == [*["InProgress"] * 7, "PurchasedOrder"]
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.proves("TC-85")
+@pytest.mark.proves("TC-93")
+def test_outage_opens_the_circuit_and_the_purchase_follows_later() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        circuit = PortalCircuit(threshold=2, recovery_s=60)
+        guarded = GuardedPortal(stores, portal, circuit)
+        offer = (await guarded.search(TO_CHICAGO, Preferences()))[0]
+        assert (await circuit.get_circuit(stores)).failure_count == 0
+        sandbox.is_down = True
+        for _ in range(2):
+            with pytest.raises(ExternalServiceFailed):
+                await guarded.price(offer.offer_id)
+        sandbox.is_down = False
+        with pytest.raises(CircuitOpen):
+            await guarded.search(TO_CHICAGO, Preferences())
+        with pytest.raises(CircuitOpen):
+            await book(stores, guarded, offer)
+        clock.wait(60)
+        order = await book(stores, guarded, offer)
+        assert (await guarded.cancel(order)).reference == order.reference == REFERENCE
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+def test_attempt_stays_open_when_its_look_up_fails() -> None:
+    """A refused look-up does not prove that nothing was bought."""
+
+    class Mute(HttpPortal):
+        answer: Any = None
+
+        async def look_up(self, reference: str) -> tuple[Order, ...]:
+            raise self.answer
+
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(OutcomeOpen):
+            await book(stores, portal, offer)
+        sandbox.faults = Faults()
+        for error in (
+            ExternalServiceFailed("down", may_be_done=False, retry_after_s=7.0),
+            ExternalServiceRefused("404", "no such page"),
+            CircuitOpen("open", retry_after_s=7.0),
+        ):
+            clock.wait(ACT_S)
+            mute = Mute(portal.http, portal.clock)
+            object.__setattr__(mute, "answer", error)
+            with pytest.raises(OutcomeOpen) as still:
+                await book(stores, mute, offer)
+            assert still.value.may_be_done
+            assert still.value.retry_after_s == getattr(error, "retry_after_s", None)
+        clock.wait(ACT_S)
+        assert (await book(stores, portal, offer)).asked_again_at is None
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.parametrize("knows_keys", [False, True])
+def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
+    """It arrives 30 s after it was sent: the look-up found nothing, and the retry bought again."""
+    sandbox = make_sandbox(late_orders=1, late_s=ACT_S + 10, knows_keys=knows_keys, price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        with pytest.raises(OutcomeOpen):
+            await book(stores, portal, offer)
+        clock.wait(ACT_S)
+        bought = await book(stores, portal, offer)
+        with pytest.raises(OutcomeOpen) as early:
+            await settle(stores, portal, bought)
+        assert early.value.retry_after_s == SETTLED_S
+        clock.wait(SETTLED_S)
+        bought = await settle(stores, portal, await book(stores, portal, offer))
+        live = [each.order_id for each in await portal.look_up(REFERENCE) if each.status == "confirmed"]
+        assert live == [bought.order_id]
+        assert (len(bought.surplus), bought.left) == (0 if knows_keys else 1, [])
+        # A worker that died before writing the outcome finds it again.
+        assert (await settle(stores, portal, await book(stores, portal, offer))).surplus == bought.surplus
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE] * (1 if knows_keys else 2)
+
+
+def test_look_up_with_two_orders_keeps_one_and_reports_the_other() -> None:
+    class Keeping(HttpPortal):
+        async def cancel(self, order: Order) -> Any:
+            raise ExternalServiceFailed("not now", may_be_done=True)
+
+    sandbox = make_sandbox(price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(OutcomeOpen):
+            await book(stores, portal, offer)
+        sandbox.faults = Faults()
+        second = await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
+        clock.wait(ACT_S)
+        bought = await book(stores, Keeping(portal.http, portal.clock), offer)
+        assert bought.order_id != second.order_id
+        assert (bought.surplus, bought.left) == ([], [second.order_id])
+
+    run_story(sandbox, story)
+
+
+@pytest.mark.proves("TC-96")
+@pytest.mark.parametrize(("factor", "is_bought"), [("1.01", True), ("1.06", False)])
+def test_accepts_a_late_price_change_within_the_tolerance(factor: str, is_bought: bool) -> None:
+    sandbox = make_sandbox(price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await find_cheapest(portal)
+        sandbox.price_factor = Decimal(factor)
+        most = offer.price_usd * Decimal("1.05")
+        if is_bought:
+            bought = await book(stores, portal, offer, max_price_usd=most)
+            assert offer.price_usd < bought.price_usd <= most
+            assert await book(stores, portal, offer, max_price_usd=most) == bought
+            return
+        for _ in range(2):
+            with pytest.raises(ExternalServiceRefused) as refused:
+                await book(stores, portal, offer, max_price_usd=most)
+            assert refused.value.code == "price_changed"
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == ([REFERENCE] if is_bought else [])
+
+
+def test_slow_portal_requires_a_longer_lease_and_probe() -> None:
+    sandbox = make_sandbox(price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer, slow = await find_cheapest(portal), HttpPortal(portal.http, portal.clock, act_s=300.0)
+        with pytest.raises(DeclarationError, match="probe_s"):
+            GuardedPortal(stores, slow, PortalCircuit())
+        guarded = GuardedPortal(stores, slow, PortalCircuit(probe_s=330))
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(OutcomeOpen) as failed:
+            await book(stores, guarded, offer)
+        assert failed.value.retry_after_s == 300.0
+        sandbox.faults = Faults()
+        clock.wait(LEASE_S + 1)
+        with pytest.raises(InProgress):
+            await book(stores, guarded, offer)
+        clock.wait(300.0)
+        assert (await book(stores, guarded, offer)).reference == REFERENCE
+
+    run_story(sandbox, story)
+    assert list_sold(sandbox) == [REFERENCE]
+
+
+def test_record_contains_no_payment_details() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> str:
+        offer = await find_cheapest(portal)
+        await book(stores, portal, offer, Traveller(traveller_id=EMPLOYEE, payment="account-4711"))
+        found = await stores.run(PortalCall.of(REFERENCE).get().consistent())
+        assert found is not None
+        return found.model_dump_json()
+
+    assert "4711" not in run_story(sandbox, story)
+    assert "4711" not in str(sandbox.ledger)
+
+
+@pytest.mark.proves("TC-96")
+def test_takes_over_from_a_killed_worker_without_buying_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = RunClock(tmp_path / "clock", start=NOON.timestamp())
+    sandbox = PortalSandbox(clock=clock, folder=tmp_path, api_key=KEY)
+    has_sold = threading.Event()
+    sell = sandbox.orders.sell
+
+    def sell_and_signal(*args: Any) -> Order:
+        order = sell(*args)
+        has_sold.set()
+        return order
+
+    monkeypatch.setattr(sandbox.orders, "sell", sell_and_signal)
+    with (
+        open_tables(tmp_path / "tables.db", clock=clock) as tables,
+        serve_in_thread(build_portal_app(sandbox)) as url,
+    ):
+        stores = Stores(tables, clock=clock)
+
+        async def get_offer() -> Offer:
+            await create_tables(stores, TABLES)
+            async with make_client(url, KEY) as http:
+                found: Offer = await find_cheapest(HttpPortal(http, clock))
+                return found
+
+        offer = asyncio.run(get_offer())
+        sandbox.faults = Faults(silent_after=1.0, silence_s=1.0)
+        kill_worker_once(tmp_path, url, offer, has_sold)
+        sandbox.faults = Faults()
+
+        async def take_over() -> Order:
+            async with make_client(url, KEY) as http:
+                portal = HttpPortal(http, clock)
+                with pytest.raises(InProgress) as held:
+                    await book(stores, portal, offer)
+                assert held.value.retry_after_s == LEASE_S
+                clock.advance(LEASE_S)
+                return await book(stores, portal, offer)
+
+        order = asyncio.run(take_over())
+    assert list_sold(sandbox) == [REFERENCE]
+    [kept] = PortalSandbox(clock=clock, folder=tmp_path).orders.find_orders(REFERENCE)
+    assert (kept.order_id, kept.pnr) == (order.order_id, order.pnr)
+
+
+def kill_worker_once(folder: Path, url: str, offer: Offer, has_sold: threading.Event) -> None:
+    module = "tests.systems.tripcortex.unit.portal.booking_process"
+    files = [str(folder / "tables.db"), str(folder / "clock")]
+    arguments = [url, KEY, REFERENCE, offer.offer_id, str(offer.price_usd)]
+    process = subprocess.Popen([sys.executable, "-m", module, *files, *arguments], cwd=ROOT)
+    try:
+        assert has_sold.wait(60)
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,100 @@
+"""Lifetimes on a manual clock: items expire to the second and are not read afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast import Stores, UlidGenerator, create_tables, open_memory_stores
+from holdfast.core.clock import RunClock
+from tests.systems.tripcortex.unit.steps.booking_bench import BEGAN, EMPLOYEE
+from tripcortex.model import patterns
+from tripcortex.model.entities import AuditEvent, Booking, Connection
+from tripcortex.system import SYSTEM
+from tripcortex.workers.audit_entries import build_audit_entry, redact_text
+
+
+def run_story(folder: Path, story: Callable[[Stores, RunClock], Awaitable[None]]) -> None:
+    async def run() -> None:
+        clock = RunClock(folder / "clock", start=BEGAN.timestamp())
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await create_tables(stores, SYSTEM.tables)
+            await story(stores, clock)
+
+    asyncio.run(run())
+
+
+@pytest.mark.proves("TC-53")
+@pytest.mark.proves("TC-X3")
+@pytest.mark.proves("TC-X27")
+def test_connection_expires_after_two_hours(tmp_path: Path) -> None:
+    async def story(stores: Stores, clock: RunClock) -> None:
+        made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=BEGAN)
+        later = Connection(
+            connection_id="later", employee_id=EMPLOYEE, connected_at=BEGAN + timedelta(minutes=90)
+        )
+        for each in (made, later):
+            await stores.run(patterns.put_connection(each))
+        clock.advance(7_199)
+        assert await stores.run(patterns.connection("abc123xyz")) == made
+        assert len(await stores.all(patterns.connections_of(EMPLOYEE))) == 2
+        clock.advance(2)
+        assert await stores.run(patterns.connection("abc123xyz")) is None
+        assert list(await stores.all(patterns.connections_of(EMPLOYEE))) == [later]
+        assert list(await stores.all(patterns.all_connections())) == [later]
+
+    run_story(tmp_path, story)
+
+
+@pytest.mark.proves("TC-75")
+@pytest.mark.proves("TC-X4")
+@pytest.mark.proves("TC-67")
+def test_audit_entry_expires_after_two_years_and_booking_never(tmp_path: Path) -> None:
+    async def story(stores: Stores, clock: RunClock) -> None:
+        booking = _booking(stores)
+        await stores.run(patterns.create_booking(booking))
+        await stores.run(build_audit_entry(stores, booking, AuditEvent.reasoning, "ReasonAndPlan"))
+        clock.advance((datetime(2028, 3, 10, 14, 30, tzinfo=UTC) - BEGAN).total_seconds() - 1)
+        assert len(await stores.all(patterns.trail(booking.booking_id))) == 1
+        clock.advance(2)
+        assert len(await stores.all(patterns.trail(booking.booking_id))) == 0
+        assert len(await stores.all(patterns.employee_audit(EMPLOYEE, BEGAN, BEGAN))) == 0
+        clock.advance(100 * 365 * 86_400)
+        assert await stores.run(patterns.booking(EMPLOYEE, booking.booking_id)) == booking
+
+    run_story(tmp_path, story)
+
+
+@pytest.mark.proves("TC-72")
+@pytest.mark.proves("TC-78")
+def test_entries_of_one_moment_keep_their_creation_order(tmp_path: Path) -> None:
+    async def story(stores: Stores, clock: RunClock) -> None:
+        booking = _booking(stores)
+        steps = [f"step {number}" for number in range(20)]
+        for step in steps:
+            await stores.run(build_audit_entry(stores, booking, AuditEvent.reasoning, step))
+        trail = await stores.all(patterns.trail(booking.booking_id))
+        assert [each.step for each in trail] == steps
+        assert all(len(each.audit_id) == 26 for each in trail)
+
+    run_story(tmp_path, story)
+
+
+def test_audit_details_are_shortened_and_masked() -> None:
+    assert redact_text("to Chicago") == "to Chicago"
+    assert "jane.roe@example.com" not in redact_text("mail jane.roe@example.com")
+    assert len(redact_text("x y " * 1_000)) == 500
+
+
+def _booking(stores: Stores) -> Booking:
+    return Booking(
+        employee_id=EMPLOYEE,
+        booking_id=UlidGenerator(stores.clock).new(),
+        user_request="Boston to Chicago",
+        created_at=BEGAN,
+        updated_at=BEGAN,
+    )

@@ -1,1 +1,0 @@
-"""The expression language: reading it, evaluating it, updating and projecting with it."""

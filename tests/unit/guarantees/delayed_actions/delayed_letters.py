@@ -1,0 +1,185 @@
+"""Delayed letters and a fake post office, for the tests of `DelayedActions`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast import (
+    Attr,
+    Component,
+    EpochSeconds,
+    IndexKey,
+    Key,
+    Load,
+    Rate,
+    Stores,
+    System,
+    Table,
+    TimestampMillis,
+    Volume,
+    attr,
+    create_tables,
+    open_memory_stores,
+)
+from holdfast.core.errors import ExternalServiceFailed
+from holdfast.guarantees import Completion, DelayedAction, DelayedActions
+from tests.unit.guarantees.idempotency.once_records import ManualClock, count, counters
+
+letters = Table("HeldLetters", "PK", "SK", ttl="TTL")
+by_due = letters.global_index("by-due", "DuePK", "DueSK")
+
+LEASE_S = 60.0
+LIFETIME_S = 24 * 3600.0
+ACT_S = 10.0
+HOLD_S = 1800.0
+KEY_KEPT_S = 6 * 3600.0
+
+
+class Letter(DelayedAction, table=letters):
+    desk: Attr[str] = attr()
+    id: Attr[str] = attr()
+    text: Attr[str] = attr()
+    note: Attr[str | None] = attr(default=None)
+    queue: Attr[str | None] = attr(default=None)
+    held_until: Attr[TimestampMillis | None] = attr(default=None)
+    expires_at: Attr[EpochSeconds | None] = attr("TTL", default=None)
+
+    of = Key("DESK#" + desk, "LETTER#" + id)
+    due = IndexKey(by_due, "LETTER#" + queue, held_until + "#" + id)
+
+
+def make_letter(id: str = "l-1", **more: Any) -> Letter:
+    return Letter(**{"desk": "d-1", "id": id, "text": "hello"} | more)
+
+
+queue = DelayedActions(
+    Letter,
+    "HQ",
+    rate=Rate("letter"),
+    example=make_letter,
+    payload=("text",),
+    lease_s=LEASE_S,
+    lifetime_s=LIFETIME_S,
+    read_rate=Rate("turn"),
+)
+
+SYSTEM = System(
+    "letters",
+    "Sends letters, each once",
+    [letters, counters],
+    [*queue.patterns, count],
+    [
+        Component("author", writes=(queue.patterns.hold,)),
+        Component("reviewer", writes=(queue.patterns.review, count)),
+        Component("sender", reads=queue.reads, writes=(*queue.patterns.execute_patterns, count)),
+    ],
+    Load(
+        volumes={
+            "letter": Volume(per_month=1000),
+            "event": Volume(per_month=1000),
+            "turn": Volume(per_month=3000),
+        }
+    ),
+)
+
+
+class FakePostOffice:
+    """External service that sends letters and records each send in `ledger`.
+
+    It raises `refuses` before a send and `fails` after it; `is_asked` and `may_go_on` let a test act in the
+    middle of one. If `keys` is set, the service sends only once per idempotency key.
+    """
+
+    def __init__(self) -> None:
+        self.ledger: list[tuple[str, str]] = []
+        self.looked_up: list[str] = []
+        self.keys: set[str] | None = None
+        self.fails: BaseException | None = None
+        self.refuses: BaseException | None = None
+        self.is_asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+        self.may_go_on.set()
+
+    async def send(self, record: Letter, key: str) -> dict[str, Any]:
+        if self.refuses is not None:
+            raise self.refuses
+        if self.keys is None or key not in self.keys:
+            self.ledger.append((record.id, record.text))
+        if self.keys is not None:
+            self.keys.add(key)
+        self.is_asked.set()
+        await self.may_go_on.wait()
+        if self.fails is not None:
+            raise self.fails
+        return {"sent": record.text}
+
+    async def find(self, record: Letter, key: str) -> dict[str, Any] | None:
+        self.looked_up.append(key)
+        return next(({"sent": text} for id, text in self.ledger if id == record.id), None)
+
+
+Story = Callable[[Stores, ManualClock, FakePostOffice], Coroutine[Any, Any, None]]
+
+
+def run_story(story: Story) -> None:
+    async def run() -> None:
+        clock = ManualClock()
+        async with open_memory_stores(clock=clock) as stores:
+            await create_tables(stores, [letters, counters])
+            await story(stores, clock, FakePostOffice())
+
+    asyncio.run(run())
+
+
+async def hold(stores: Stores, record: Letter | None = None, for_s: float = HOLD_S) -> Letter:
+    put = queue.delay(stores, record or make_letter(), for_s=for_s)
+    await stores.run(put)
+    return put.entity
+
+
+async def execute(stores: Stores, office: FakePostOffice, record: Letter | None = None) -> Completion[Letter]:
+    return await queue.execute(
+        stores,
+        record or make_letter(),
+        act=office.send,
+        look_up=office.find,
+        act_s=ACT_S,
+        writes=lambda outcome: [count("sent")],
+        refused=lambda error: [count(f"refused {error.code}")],
+    )
+
+
+async def execute_by_key(
+    stores: Stores, office: FakePostOffice, record: Letter | None = None
+) -> Completion[Letter]:
+    return await queue.execute(
+        stores,
+        record or make_letter(),
+        act=office.send,
+        takes_key=True,
+        key_kept_s=KEY_KEPT_S,
+        act_s=ACT_S,
+        refused=lambda error: [count(f"refused {error.code}")],
+    )
+
+
+async def read_letter(stores: Stores, record: Letter | None = None) -> Letter:
+    found = await stores.run(queue.patterns.one(record or make_letter()))
+    assert found is not None
+    return found
+
+
+async def list_due(stores: Stores) -> list[str]:
+    """List the ids of all records that are due now, page by page."""
+    now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC), list[str](), None
+    while True:
+        page = await stores.run(queue.due(now, 2, after))
+        found += [each.id for each in page]
+        if (after := page.cursor) is None:
+            return found
+
+
+NO_ANSWER = ExternalServiceFailed("no answer", may_be_done=True)
+NOT_NOW = ExternalServiceFailed("too many requests", may_be_done=False)

@@ -1,0 +1,144 @@
+"""Order table that publishes its changes through an outbox, for the outbox's tests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from holdfast import (
+    Attr,
+    Component,
+    Entity,
+    Key,
+    Queue,
+    Rate,
+    Stores,
+    System,
+    Table,
+    Write,
+    attr,
+    create_queues,
+    create_tables,
+    open_memory_stores,
+    pattern,
+)
+from holdfast.core.clock import Clock
+from holdfast.guarantees import OUTBOX, Outbox
+from holdfast.model.entities.writes import Put
+from holdfast.model.queues import ReceivedMessage
+from holdfast.runtime.engines import Engines
+
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
+
+
+class ManualClock:
+    """Clock that moves only when the test sets `moment`."""
+
+    def __init__(self, now: float = NOON) -> None:
+        self.moment = now
+
+    def now(self) -> float:
+        return self.moment
+
+
+class OrderChanged(BaseModel):
+    order_id: str
+    version: int
+
+
+orders = Table("Orders", "orderId")
+changes = Queue(
+    "order-changes",
+    OrderChanged,
+    fifo=True,
+    group=lambda message: message.order_id,
+    deduplication=lambda message: f"{message.order_id}-{message.version}",
+)
+OUTBOX_OF_ORDERS = Outbox(changes, "OB", rate=Rate("order"), lease_s=30.0, max_attempts=3, pause_s=1.0)
+
+
+class Order(Entity, table=orders):
+    order_id: Attr[str] = attr()
+    version: Attr[int] = attr(default=0)
+
+    of = Key(order_id)
+
+
+@pattern("OR1", "Change an order", rate=Rate("order"), example=("o-1", 0))
+def change(order_id: str, seen: int) -> Put[Order]:
+    put = Order.put(Order(order_id=order_id, version=seen))
+    return put.at_version(Order.version, seen) if seen else Order.create(Order(order_id=order_id, version=1))
+
+
+SYSTEM = System(
+    "orders",
+    "Orders that tell of their changes",
+    tables=(orders, OUTBOX),
+    patterns=(change, *OUTBOX_OF_ORDERS.patterns),
+    components=(
+        Component("api", writes=(change, OUTBOX_OF_ORDERS.append)),
+        Component("relay", reads=OUTBOX_OF_ORDERS.reads, writes=OUTBOX_OF_ORDERS.relay_patterns),
+    ),
+    queues=(changes,),
+    outboxes=(OUTBOX_OF_ORDERS,),
+)
+
+
+def build_change(stores: Stores, order_id: str, seen: int) -> tuple[Write[Any], ...]:
+    """Build the change of an order and its outbox item."""
+    message = OrderChanged(order_id=order_id, version=seen + 1)
+    return (
+        change(order_id, seen),
+        OUTBOX_OF_ORDERS.enqueue(stores, order_id, message, sequence=seen + 1),
+    )
+
+
+async def open_order_stores(clock: Clock) -> Stores:
+    stores = open_memory_stores(SYSTEM, clock=clock)
+    await create_tables_and_queues(stores)
+    return stores
+
+
+async def create_tables_and_queues(stores: Stores) -> None:
+    await create_tables(stores, SYSTEM.tables)
+    await create_queues(stores, SYSTEM.queues)
+
+
+async def receive_all(stores: Stores) -> list[ReceivedMessage[OrderChanged]]:
+    """Receive and delete every message in the queue."""
+    found: list[ReceivedMessage[OrderChanged]] = []
+    while messages := await stores.run(changes.receive(10)):
+        found += messages
+        await stores.run(changes.delete(*messages))
+    return found
+
+
+class FailingQueues:
+    """Queue engine whose sends fail while `error` is set."""
+
+    def __init__(self, behind: Any) -> None:
+        self.behind = behind
+        self.error: Exception | None = None
+        self.failing_groups: set[str] | None = None
+
+    async def run(self, operation: Any) -> Any:
+        messages = getattr(operation, "messages", ())
+        if (
+            messages
+            and self.error is not None
+            and (self.failing_groups is None or messages[0].group in self.failing_groups)
+        ):
+            raise self.error
+        return await self.behind.run(operation)
+
+    def close(self) -> None:
+        self.behind.close()
+
+
+def replace_queue_with_failing(stores: Stores) -> FailingQueues:
+    """Replace the queue engine with one whose sends can be made to fail."""
+    failing = FailingQueues(stores.engines.get("queues"))
+    stores.engines = Engines({"queues": lambda: failing})
+    return failing

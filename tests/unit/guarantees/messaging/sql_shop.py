@@ -1,0 +1,178 @@
+"""Shop in SQL that publishes its changes through an outbox and receives them through an inbox, for their
+tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from holdfast import (
+    Component,
+    Queue,
+    Rate,
+    Schema,
+    SqlChange,
+    SqlOne,
+    SqlRow,
+    SqlRows,
+    Stores,
+    System,
+    create_queues,
+    open_stores,
+    pattern,
+)
+from holdfast.config.settings import IN_MEMORY, SQLITE_SCHEME, Settings
+from holdfast.core.clock import Clock
+from holdfast.guarantees import SqlInbox, SqlOutbox
+from holdfast.model.queues import ReceivedMessage
+from holdfast.model.sql import SqlWrite
+from holdfast.operations.queues import SendMessages
+from holdfast.runtime.engines import Engines
+
+SHOP = Schema("shop", migrations="tests.unit.guarantees.messaging.shop_migrations")
+
+
+class OrderChanged(BaseModel):
+    order_id: str
+    version: int
+    note: str = ""
+
+
+def _queue(name: str, *, fifo: bool = True) -> Queue[OrderChanged]:
+    if not fifo:
+        return Queue(name, OrderChanged)
+    return Queue(
+        name,
+        OrderChanged,
+        fifo=True,
+        group=lambda message: message.order_id,
+        deduplication=lambda message: f"{message.order_id}-{message.version}",
+    )
+
+
+changes, invoices, notes = _queue("shop-changes"), _queue("shop-invoices"), _queue("shop-notes", fifo=False)
+OUTBOX = SqlOutbox(
+    SHOP, queues=(changes, invoices, notes), prefix="OB", rate=Rate("order"), max_attempts=3, lease_s=30.0
+)
+INBOX = SqlInbox(SHOP, "IN", rate=Rate("order"))
+
+
+class Order(SqlRow):
+    order_id: str
+    version: int
+
+
+@pattern("SH1", "An order", rate=Rate("order"), example=("o-1",))
+def order(order_id: str) -> SqlOne[Order]:
+    return SHOP.one(Order, "SELECT {columns} FROM shop.orders WHERE order_id = %(id)s", id=order_id)
+
+
+@pattern("SH2", "Change an order as it was seen", rate=Rate("order"), example=("o-1", 0))
+def change(order_id: str, seen: int) -> SqlChange:
+    if not seen:
+        return SHOP.change(
+            "INSERT INTO shop.orders VALUES (%(id)s, 1) ON CONFLICT DO NOTHING", id=order_id
+        ).expect_rows(1)
+    return SHOP.change(
+        "UPDATE shop.orders SET version = version + 1 WHERE order_id = %(id)s AND version = %(seen)s",
+        id=order_id,
+        seen=seen,
+    ).expect_rows(1)
+
+
+@pattern("SH3", "What a message brings about", rate=Rate("order"), example=("o-1", 1))
+def effect(order_id: str, version: int) -> SqlChange:
+    return SHOP.change(
+        "INSERT INTO shop.effects (order_id, version) VALUES (%(id)s, %(version)s)",
+        id=order_id,
+        version=version,
+    )
+
+
+@pattern("SH4", "What messages brought about", rate=Rate("order"))
+def effects() -> SqlRows[Order]:
+    return SHOP.rows(Order, "SELECT {columns} FROM shop.effects ORDER BY id")
+
+
+SYSTEM = System(
+    "shop",
+    "Orders that tell of their changes",
+    tables=(),
+    patterns=(order, change, effect, effects, *OUTBOX.patterns, *INBOX.patterns),
+    components=(
+        Component("api", reads=(order,), writes=(change, OUTBOX.append)),
+        Component("publisher", writes=OUTBOX.publish_patterns, schedules=(OUTBOX.schedule(),)),
+        Component("taker", reads=INBOX.reads, writes=(effect, *INBOX.writes)),
+    ),
+    queues=(changes, invoices, notes),
+    schemas=(SHOP,),
+    outboxes=(OUTBOX,),
+)
+
+
+def open_shop_stores(
+    sql: str, *, clock: Clock, folder: Path | None = None, statement_timeout_ms: int = 15_000
+) -> Stores:
+    """Open the shop's stores, with queues in memory or in a folder."""
+    settings = Settings(
+        sql=sql,
+        sql_statement_timeout_ms=statement_timeout_ms,
+        queues=IN_MEMORY if folder is None else f"{SQLITE_SCHEME}{folder / 'queues.db'}",
+        tables=IN_MEMORY,
+    )
+    return open_stores(SYSTEM, settings, clock=clock)
+
+
+async def create_shop_queues(stores: Stores) -> None:
+    await create_queues(stores, SYSTEM.queues)
+
+
+def build_change(
+    stores: Stores, order_id: str, seen: int, *, queue: Queue[OrderChanged] = changes
+) -> tuple[SqlWrite[Any], ...]:
+    """Build the change of an order and its outbox row."""
+    message = OrderChanged(order_id=order_id, version=seen + 1)
+    return change(order_id, seen), OUTBOX.enqueue(stores, order_id, queue, message)
+
+
+async def publish_changes(stores: Stores, order_id: str, count: int) -> None:
+    """Commit the first `count` changes of an order, with their outbox rows."""
+    for seen in range(count):
+        await stores.transact(*build_change(stores, order_id, seen))
+
+
+async def receive_all(
+    stores: Stores, queue: Queue[OrderChanged] = changes
+) -> list[ReceivedMessage[OrderChanged]]:
+    """Receive and delete every message in the queue."""
+    found: list[ReceivedMessage[OrderChanged]] = []
+    while messages := await stores.run(queue.receive(10)):
+        found += messages
+        await stores.run(queue.delete(*messages))
+    return found
+
+
+class WatchedQueues:
+    """Queue engine that calls `before` with every send; `before` fails a send by raising."""
+
+    def __init__(self, behind: Any, before: Callable[[SendMessages], Awaitable[None]]) -> None:
+        self._behind, self._before = behind, before
+
+    async def run(self, operation: Any) -> Any:
+        if isinstance(operation, SendMessages):
+            await self._before(operation)
+        return await self._behind.run(operation)
+
+    def close(self) -> None:
+        self._behind.close()
+
+
+def watch_sends(stores: Stores, before: Callable[[SendMessages], Awaitable[None]]) -> None:
+    """Call `before` with every send that these stores make from now on."""
+    queues, sql = stores.engines.get("queues"), stores.engines.get("sql")
+    watched = WatchedQueues(queues, before)
+    stores.engines = Engines({"queues": lambda: watched, "sql": lambda: sql})

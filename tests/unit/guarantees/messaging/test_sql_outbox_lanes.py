@@ -1,0 +1,272 @@
+"""Lanes of a SQL outbox: due rows despite wrong clocks, blocked rows, and the cost of a claim."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from holdfast import Stores
+from holdfast.core.errors import StoreFailed
+from holdfast.operations.queues import SendMessages
+from tests.postgres import connect, create_database
+from tests.unit.guarantees.messaging.order_outbox import ManualClock
+from tests.unit.guarantees.messaging.sql_shop import (
+    OUTBOX,
+    SHOP,
+    OrderChanged,
+    build_change,
+    create_shop_queues,
+    invoices,
+    notes,
+    open_shop_stores,
+    publish_changes,
+    receive_all,
+    watch_sends,
+)
+
+Outside = psycopg.Connection[dict[str, Any]]
+Story = Callable[[Stores, ManualClock, Outside, str], Awaitable[None]]
+
+YEARS_S = 10 * 365 * 86_400.0
+
+
+def run_story(story: Story) -> None:
+    url, clock = create_database(SHOP), ManualClock()
+
+    async def run() -> None:
+        with connect(url) as outside:
+            outside.row_factory = dict_row
+            async with open_shop_stores(url, clock=clock) as stores:
+                await create_shop_queues(stores)
+                await story(stores, clock, outside, url)
+
+    asyncio.run(run())
+
+
+async def enqueue_notes(stores: Stores, order_id: str, *versions: int) -> None:
+    """Enqueue for an unordered queue, which sends all messages of an aggregate at once."""
+    for version in versions:
+        message = OrderChanged(order_id=order_id, version=version)
+        await stores.transact(OUTBOX.enqueue(stores, order_id, notes, message))
+
+
+# --- clocks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("PG-24")
+def test_sends_at_once_although_the_writers_clock_is_ahead() -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        ahead = ManualClock()
+        ahead.moment = clock.moment + YEARS_S
+        async with open_shop_stores(url, clock=ahead) as writer:
+            await writer.transact(*build_change(writer, "o-1", 0))
+        assert (await OUTBOX.publish(stores)).sent == 1
+
+    run_story(story)
+
+
+def test_clock_that_was_years_ahead_delays_neither_retries_nor_claims() -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        class Killed(BaseException):
+            pass
+
+        async def before(send: SendMessages) -> None:
+            raise Killed if any(each.group == "o-2" for each in send.messages) else StoreFailed("down")
+
+        queues, right = stores.engines, clock.moment
+        clock.moment += YEARS_S
+        watch_sends(stores, before)
+        await publish_changes(stores, "o-1", 1)
+        assert (await OUTBOX.publish(stores)).failed == 1
+        await publish_changes(stores, "o-2", 1)
+        with pytest.raises(Killed):
+            await OUTBOX.publish(stores)
+        stores.engines, clock.moment = queues, right
+        assert (await OUTBOX.publish(stores)).sent == 2
+
+    run_story(story)
+
+
+# --- blocked rows -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("PG-X8")
+@pytest.mark.parametrize(
+    "blocked",
+    ["dead_at = created_at", "retry_count = 1, next_attempt_at = created_at + interval '200 s'"],
+    ids=["dead", "in its pause"],
+)
+def test_claim_stops_at_a_dead_or_undue_row(blocked: str) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        await enqueue_notes(stores, "o-1", 1, 2, 3)
+        outside.execute(f"UPDATE shop.outbox SET {blocked} WHERE sequence_number = 2".encode())
+        assert (await OUTBOX.publish(stores)).sent == 1
+        assert (await OUTBOX.publish(stores)).claimed == 0
+        assert [each.message.version for each in await receive_all(stores, notes)] == [1]
+        outside.execute("UPDATE shop.outbox SET dead_at = NULL, next_attempt_at = NULL")
+        assert (await OUTBOX.publish(stores)).sent == 2
+
+    run_story(story)
+
+
+def test_redrive_by_id_or_queue_releases_no_other_row() -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        await enqueue_notes(stores, "o-1", 1, 2)
+        await stores.transact(*build_change(stores, "o-2", 0))
+        outside.execute("UPDATE shop.outbox SET dead_at = created_at")
+        first, second, _ = await OUTBOX.list_unsent(stores)
+        assert await OUTBOX.redrive(stores, ids=[int(first.id)]) == 1
+        assert (await OUTBOX.publish(stores)).sent == 1
+        assert await OUTBOX.redrive(stores, queue="shop-changes") == 1
+        assert (await OUTBOX.publish(stores)).sent == 1
+        assert [each.id for each in await OUTBOX.list_unsent(stores)] == [second.id]
+
+    run_story(story)
+
+
+@pytest.mark.proves("PG-X6")
+def test_deferred_rows_are_sent_in_order_once_unblocked() -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        small = replace(OUTBOX, batch=2)
+        await publish_changes(stores, "o-1", 30)
+        outside.execute("UPDATE shop.outbox SET dead_at = created_at WHERE sequence_number = 1")
+        while (await small.publish(stores)).more:
+            continue
+        assert outside.execute("SELECT 1 FROM shop.outbox WHERE is_behind").rowcount == 29
+        await publish_changes(stores, "o-2", 1)
+        assert (await small.publish(stores)).sent == 1  # other aggregates do not wait for them
+        assert await OUTBOX.redrive(stores) == 1
+        while (await small.publish(stores)).more:
+            continue
+        versions = [each.message.version for each in await receive_all(stores) if each.group == "o-1"]
+        assert versions == list(range(1, 31))
+
+    run_story(story)
+
+
+# --- cost of a claim ----------------------------------------------------------------------------------------
+
+
+def count_claim_blocks(outside: Outside, clock: ManualClock) -> int:
+    """Count the pages that a claim reads and writes."""
+    now = datetime.fromtimestamp(clock.now(), UTC)
+    claim = OUTBOX.pattern_set.claim("me", now, now, now + timedelta(hours=1), OUTBOX.batch)
+    asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {claim.text}"
+    with outside.transaction(force_rollback=True):
+        found = outside.execute(
+            asked.encode(), {**claim.parameters, "queues": ["shop-changes", "shop-notes"]}
+        )
+        [described] = found.fetchall()
+    [plan] = described["QUERY PLAN"]
+    assert "Seq Scan" not in str(plan)
+    return int(plan["Plan"]["Shared Hit Blocks"]) + int(plan["Plan"]["Shared Read Blocks"])
+
+
+@pytest.mark.proves("PG-X8")
+def test_round_costs_the_same_however_many_rows_a_dead_one_blocks() -> None:
+    blocked, processed = 20_000, 100_000
+
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        columns = (
+            "(queue_name, message_body, aggregate, created_at, sequence_number, processed, processed_at, "
+            "dead_at)"
+        )
+        outside.execute(
+            f"INSERT INTO shop.outbox {columns} SELECT 'shop-changes', '{{}}', 'old-' || n, 'epoch', 1, "
+            "TRUE, 'epoch', NULL "
+            f"FROM generate_series(1, {processed}) AS n".encode()
+        )
+        outside.execute(
+            f"INSERT INTO shop.outbox {columns} SELECT 'shop-changes', '{{}}', 'bad', 'epoch', n, FALSE, "
+            "NULL, "
+            f"CASE n WHEN 1 THEN timestamptz 'epoch' END FROM generate_series(1, {blocked}) AS n".encode()
+        )
+        outside.execute("VACUUM ANALYZE shop.outbox")
+        # Each row is examined once, a few per round, and then never again.
+        assert count_claim_blocks(outside, clock) < blocked / 4
+        large = replace(OUTBOX, batch=1000)
+        while (await large.publish(stores)).more:
+            continue
+        await publish_changes(stores, "o-1", 1)
+        assert count_claim_blocks(outside, clock) < blocked / 40
+        assert (await OUTBOX.publish(stores)).sent == 1
+
+    run_story(story)
+
+
+# --- slow queues --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("PG-X6")
+def test_hanging_queue_causes_no_double_send_to_another_queue() -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        hangs, sent = asyncio.Event(), list[str]()
+
+        async def before(send: SendMessages) -> None:
+            sent.append(send.queue)
+            if "invoices" in send.queue:
+                hangs.set()
+                await asyncio.Event().wait()
+
+        def processed() -> int:
+            return outside.execute("SELECT 1 FROM shop.outbox WHERE processed").rowcount
+
+        # A send may take a quarter of the claim: the hanging one is abandoned by then.
+        hasty = replace(OUTBOX, lease_s=4.0)
+        await publish_changes(stores, "o-1", 2)
+        await stores.transact(*build_change(stores, "o-2", 0, queue=invoices))
+        watch_sends(stores, before)
+        first = asyncio.create_task(hasty.publish(stores))
+        await hangs.wait()
+        while processed() < 2:  # marked as sent while the other still hangs
+            assert not first.done()
+            await asyncio.sleep(0)
+        clock.moment += hasty.lease_s / 2
+        report = await first
+        assert (report.claimed, report.sent, report.failed) == (3, 2, 1)
+        [row] = outside.execute("SELECT last_error FROM shop.outbox WHERE NOT processed").fetchall()
+        assert row["last_error"] == "OutcomeUnknown: The queue gave no answer within 1 s."
+        assert sorted(each.partition("shop-")[2].split(".")[0] for each in sent) == [
+            "changes",
+            "changes",
+            "invoices",
+        ]
+
+    run_story(story)
+
+
+# --- counters -----------------------------------------------------------------------------------------------
+
+
+def read_counters(outside: Outside) -> list[str]:
+    found = outside.execute("SELECT aggregate FROM shop.outbox_counter ORDER BY aggregate")
+    return [row["aggregate"] for row in found]
+
+
+def test_deletes_counters_of_idle_aggregates_without_pending_rows() -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+        await publish_changes(stores, "idle", 2)
+        await OUTBOX.publish(stores)
+        await publish_changes(stores, "waiting", 1)
+        clock.moment += 86_400
+        await publish_changes(stores, "busy", 1)
+        assert await OUTBOX.sweep_counters(stores, timedelta(days=2)) == 0
+        with outside.transaction():
+            outside.execute("SELECT 1 FROM shop.outbox_counter WHERE aggregate = 'idle' FOR UPDATE")
+            # The enqueuing transaction holds the counter.
+            assert await OUTBOX.sweep_counters(stores, timedelta(hours=1)) == 0
+        assert await OUTBOX.sweep_counters(stores, timedelta(hours=1)) == 1
+        assert read_counters(outside) == ["busy", "waiting"]
+        await stores.transact(*build_change(stores, "idle", 2))
+        await OUTBOX.publish(stores)
+        idle = [each.message.version for each in await receive_all(stores) if each.group == "idle"]
+        assert idle == [1, 2, 3]
+
+    run_story(story)

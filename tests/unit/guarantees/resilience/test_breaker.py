@@ -1,0 +1,373 @@
+"""Circuit breaker: opens at the threshold, admits one probe, closes only after a success."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import Component, Rate, Stores, System, create_tables, open_memory_stores
+from holdfast.core.errors import (
+    AccessRefused,
+    CircuitOpen,
+    ComponentRefused,
+    ExternalServiceFailed,
+    StoreUnreachable,
+    Throttled,
+)
+from holdfast.guarantees import BREAKERS, Breaker, Circuit
+from holdfast.operations.tables import PutItem
+
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
+FAILURES, WINDOW_S, RECOVERY_S, PROBE_S = 3, 60.0, 30.0, 10.0
+
+
+class ManualClock:
+    """Clock that moves only when the test advances it."""
+
+    def __init__(self) -> None:
+        self.moment = NOON
+
+    def now(self) -> float:
+        return self.moment.timestamp()
+
+    def advance(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+def make_breaker(**terms: Any) -> Breaker:
+    terms = {"failures": FAILURES, "window_s": WINDOW_S, "recovery_s": RECOVERY_S, "probe_s": PROBE_S} | terms
+    return Breaker("CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,), **terms)
+
+
+Story = Callable[[Stores, ManualClock], Awaitable[None]]
+
+
+def run_story(story: Story) -> None:
+    async def run() -> None:
+        clock = ManualClock()
+        async with open_memory_stores(clock=clock) as stores:
+            await create_tables(stores, [BREAKERS])
+            await story(stores, clock)
+
+    asyncio.run(run())
+
+
+async def succeed() -> str:
+    return "done"
+
+
+async def fail() -> str:
+    raise ExternalServiceFailed("502", may_be_done=False)
+
+
+async def call_shop(
+    breaker: Breaker, stores: Stores, function: Callable[[], Awaitable[str]] = succeed
+) -> str:
+    """Call through the breaker and return "done", "failed" or "open"."""
+    try:
+        return await breaker.call(stores, "shop", function)
+    except ExternalServiceFailed:
+        return "failed"
+    except CircuitOpen:
+        return "open"
+
+
+async def open_circuit(breaker: Breaker, stores: Stores) -> None:
+    for _ in range(FAILURES):
+        assert await call_shop(breaker, stores, fail) == "failed"
+
+
+def test_circuit_opens_at_the_threshold_and_reports_when_to_retry() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        await open_circuit(breaker, stores)
+        clock.advance(10)
+        with pytest.raises(CircuitOpen) as refused:
+            await breaker.call(stores, "shop", succeed)
+        assert refused.value.retry_after_s == RECOVERY_S - 10
+        assert await breaker.call(stores, "help desk", succeed) == "done"
+
+    run_story(story)
+
+
+def test_breakers_on_one_store_count_failures_together() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        for _ in range(FAILURES):
+            assert await call_shop(make_breaker(), stores, fail) == "failed"
+        assert await call_shop(make_breaker(), stores) == "open"
+
+    run_story(story)
+
+
+def test_failures_further_apart_than_the_window_do_not_open_the_circuit() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        for _ in range(10):
+            assert await call_shop(breaker, stores, fail) == "failed"
+            clock.advance(WINDOW_S / (FAILURES - 1))
+
+    run_story(story)
+
+
+def test_after_the_recovery_time_a_success_closes_and_a_failure_opens_again() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        await open_circuit(breaker, stores)
+        clock.advance(RECOVERY_S)
+        assert await call_shop(breaker, stores, fail) == "failed"
+        assert await call_shop(breaker, stores) == "open"
+        clock.advance(RECOVERY_S)
+        assert await call_shop(breaker, stores) == "done"
+        assert await call_shop(breaker, stores, fail) == "failed"  # one failure of a closed circuit
+        assert await call_shop(breaker, stores) == "done"
+
+    run_story(story)
+
+
+def test_half_open_admits_one_probe_of_eight_callers() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await open_circuit(make_breaker(), stores)
+        clock.advance(RECOVERY_S)
+        is_over, probes = asyncio.Event(), 0
+
+        async def slow() -> str:
+            nonlocal probes
+            probes += 1
+            assert probes == 1
+            await is_over.wait()
+            return "done"
+
+        calls = [asyncio.create_task(call_shop(make_breaker(), stores, slow)) for _ in range(8)]
+        while sum(call.done() for call in calls) < 7:
+            await asyncio.wait(
+                [call for call in calls if not call.done()], return_when=asyncio.FIRST_COMPLETED
+            )
+        is_over.set()
+        assert sorted([await call for call in calls]) == ["done", *["open"] * 7]
+        assert await call_shop(make_breaker(), stores) == "done"
+
+    run_story(story)
+
+
+def test_dead_probe_frees_its_slot_when_its_lease_expires() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        await open_circuit(breaker, stores)
+        clock.advance(RECOVERY_S)
+        dead = breaker.guard(stores, "shop")
+        await dead.__aenter__()
+        clock.advance(PROBE_S - 1)
+        with pytest.raises(CircuitOpen) as refused:
+            await breaker.call(stores, "shop", succeed)
+        assert refused.value.retry_after_s == 1
+        clock.advance(1)
+        assert await call_shop(breaker, stores, fail) == "failed"
+        # The first probe resumes; its success no longer counts.
+        await dead.__aexit__(None, None, None)
+        assert await call_shop(breaker, stores) == "open"
+
+    run_story(story)
+
+
+def test_cancelled_probe_frees_its_slot_at_once() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        await open_circuit(breaker, stores)
+        clock.advance(RECOVERY_S)
+        began = asyncio.Event()
+
+        async def endless() -> str:
+            began.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        probe = asyncio.create_task(breaker.call(stores, "shop", endless))
+        await began.wait()
+        probe.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await probe
+        assert await call_shop(breaker, stores) == "done"
+
+    run_story(story)
+
+
+def test_uncounted_error_neither_opens_nor_keeps_the_circuit_open() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        async def not_found() -> str:
+            raise KeyError("no such order")
+
+        breaker = make_breaker()
+        for _ in range(FAILURES):
+            with pytest.raises(KeyError):
+                await breaker.call(stores, "shop", not_found)
+        await open_circuit(breaker, stores)
+        clock.advance(RECOVERY_S)
+        with pytest.raises(KeyError):  # the service answers, so it has recovered
+            await breaker.call(stores, "shop", not_found)
+        assert await call_shop(breaker, stores) == "done"
+
+    run_story(story)
+
+
+def test_expired_record_does_not_close_an_open_circuit() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker(recovery_s=10 * 365 * 86400.0)
+        await call_shop(breaker, stores, fail)
+        closed = await stores.run(Circuit.of("shop").get())
+        assert closed is not None and closed.expires_at is not None
+        await call_shop(breaker, stores, fail)
+        await call_shop(breaker, stores, fail)
+        opened = await stores.run(Circuit.of("shop").get())
+        assert opened is not None and opened.expires_at is None
+        clock.advance(9 * 365 * 86400)
+        assert await call_shop(breaker, stores) == "open"
+
+    run_story(story)
+
+
+def test_expired_closed_circuit_starts_counting_again() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        await call_shop(breaker, stores, fail)
+        await call_shop(breaker, stores, fail)
+        clock.advance(2 * 86400)  # expired but not removed: not read, and still overwritten
+        assert await stores.run(Circuit.of("shop").get()) is None
+        await call_shop(breaker, stores, fail)
+        assert await call_shop(breaker, stores) == "done"
+
+    run_story(story)
+
+
+def test_call_on_a_closed_circuit_reads_rarely_and_writes_nothing() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker(closed_cache_s=1.0)
+        with stores.meter_usage() as meter:
+            for _ in range(10):
+                await breaker.call(stores, "shop", succeed)
+        assert [usage.operation for usage in meter.usages] == ["GetItem"]
+        clock.advance(1)
+        with stores.meter_usage() as meter:
+            await breaker.call(stores, "shop", succeed)
+        assert [usage.operation for usage in meter.usages] == ["GetItem"]
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreUnreachable("no route"),
+        AccessRefused("AccessDenied", "no"),
+        Throttled(),
+        OSError("the disk is gone"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_returns_the_result_although_the_circuit_state_cannot_be_written(error: Exception) -> None:
+    class Unreachable:
+        """Tables engine that rejects writes while it is cut off."""
+
+        is_cut_off = False
+
+        def __init__(self, behind: Any) -> None:
+            self.behind = behind
+
+        async def run(self, operation: Any) -> Any:
+            if self.is_cut_off and isinstance(operation, PutItem):
+                raise error
+            return await self.behind.run(operation)
+
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        await open_circuit(breaker, stores)
+        clock.advance(RECOVERY_S)
+        tables = Unreachable(stores.tables)
+        cut_off = Stores(tables, clock=clock)
+
+        async def succeed_and_cut_off() -> str:
+            tables.is_cut_off = True
+            return "done"
+
+        assert await breaker.call(cut_off, "shop", succeed_and_cut_off) == "done"
+        assert await call_shop(breaker, stores) == "open"  # for as long as the probe's lease
+        clock.advance(PROBE_S)
+        assert await call_shop(breaker, stores) == "done"
+
+    run_story(story)
+
+
+def test_logs_and_counts_each_opening_and_closing_once(caplog: pytest.LogCaptureFixture) -> None:
+    counted: list[str] = []
+
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        stores.measurements.subscribe(lambda each: counted.append(f"{each.name} {each.labels['breaker']}"))
+        breaker = make_breaker()
+        await open_circuit(breaker, stores)
+        clock.advance(RECOVERY_S)
+        assert await call_shop(breaker, stores, fail) == "failed"  # stays open, and is not logged again
+        clock.advance(RECOVERY_S)
+        assert await call_shop(breaker, stores) == "done"
+        await open_circuit(breaker, stores)
+
+    run_story(story)
+    assert counted == ["breaker_opened shop", "breaker_closed shop", "breaker_opened shop"]
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.split(":")[0] for each in warnings] == [
+        f"The circuit of shop is open after {FAILURES} failures",
+        "The circuit of shop is closed again",
+        f"The circuit of shop is open after {FAILURES} failures",
+    ]
+
+
+def test_component_needs_both_patterns_to_call() -> None:
+    breaker = make_breaker()
+    system = System(
+        "calls",
+        "Calls",
+        tables=(BREAKERS,),
+        patterns=breaker.patterns,
+        components=(
+            Component("caller", reads=breaker.reads, writes=breaker.writes),
+            Component("watcher", reads=breaker.reads),
+        ),
+    )
+
+    async def story() -> None:
+        async with open_memory_stores(system, clock=ManualClock()) as stores:
+            await create_tables(stores, system.tables)
+            assert await call_shop(breaker, stores.for_component("caller"), fail) == "failed"
+            with pytest.raises(ComponentRefused):
+                await call_shop(breaker, stores.for_component("watcher"), fail)
+
+    asyncio.run(story())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["works", "fails"]), st.integers(0, 40)), max_size=25))
+def test_behaves_like_a_breaker_in_one_variable(calls: list[tuple[str, int]]) -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker(closed_cache_s=0.0)
+        recent: list[datetime] = []
+        retry_at: datetime | None = None
+        for kind, pause in calls:
+            clock.advance(pause)
+            now = clock.moment
+            is_open = retry_at is not None and now < retry_at
+            expected = "open" if is_open else "done" if kind == "works" else "failed"
+            assert await call_shop(breaker, stores, succeed if kind == "works" else fail) == expected
+            if is_open:
+                continue
+            if kind == "works":
+                recent, retry_at = ([] if retry_at else recent), None
+            else:
+                recent = [each for each in recent if each > now - timedelta(seconds=WINDOW_S)] + [now]
+                if retry_at is not None or len(recent) >= FAILURES:
+                    recent, retry_at = [], now + timedelta(seconds=RECOVERY_S)
+
+    run_story(story)

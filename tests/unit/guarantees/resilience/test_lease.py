@@ -1,0 +1,243 @@
+"""Leases in one process: renewed while the block runs, block cancelled on loss, run through declared
+patterns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from holdfast import Component, Load, Rate, Stores, System, Volume, create_tables, open_memory_stores
+from holdfast.core.errors import (
+    AccessRefused,
+    ComponentRefused,
+    ConditionFailed,
+    DeclarationError,
+    InProgress,
+    LeaseLost,
+    RetryLater,
+)
+from holdfast.guarantees import LEASES, HeldLease, Lease
+from holdfast.guarantees.resilience.lease import LeaseItem, keep_renewed
+from holdfast.operations.tables import Operation, PutItem
+from holdfast.reports.design.design_check import check_design
+from tests.unit.guarantees.idempotency.once_records import LossyTables, ManualClock
+
+SHORT_S = 0.15
+leases = Lease("LE", rate=Rate("sweep"), lease_s=SHORT_S)
+SYSTEM = System(
+    "sweeping",
+    "Sweeps",
+    [LEASES],
+    [*leases.patterns],
+    [
+        Component("sweeper", reads=leases.patterns.reads, writes=leases.patterns.writes),
+        Component("onlooker", reads=leases.patterns.reads),
+    ],
+    Load(volumes={"sweep": Volume(per_month=1000)}),
+)
+
+
+def run_story(story: Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]) -> None:
+    async def on_stores() -> None:
+        clock = ManualClock()
+        async with open_memory_stores(SYSTEM, clock=clock) as stores:
+            await create_tables(stores, [LEASES])
+            await story(stores, clock)
+
+    asyncio.run(on_stores())
+
+
+async def take_over(stores: Stores, clock: ManualClock) -> HeldLease:
+    """Take the lease over from its holder; retry when a renewal comes in between."""
+    while True:
+        clock.advance(SHORT_S)
+        try:
+            return await leases.take(stores, "sweeper")
+        except InProgress:
+            continue
+
+
+def test_renews_the_lease_while_the_block_runs() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        renewals, enough = 0, asyncio.Event()
+
+        def hear(usage: Any) -> None:
+            nonlocal renewals
+            renewals += usage.pattern == leases.patterns.keep.id
+            clock.advance(SHORT_S / 3)
+            if renewals == 5:
+                enough.set()
+
+        async with leases.hold(stores, "sweeper"):
+            stores.observe(hear)
+            await enough.wait()
+            with pytest.raises(InProgress):
+                await leases.take(stores, "sweeper")
+
+    run_story(story)
+
+
+def test_cancels_a_block_whose_lease_is_lost() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        begun = asyncio.Event()
+
+        async def sweep() -> None:
+            async with leases.hold(stores, "sweeper"):
+                begun.set()
+                await asyncio.Event().wait()
+
+        work = asyncio.create_task(sweep())
+        await begun.wait()
+        other = await take_over(stores, clock)
+        with pytest.raises(LeaseLost, match="token 1 was lost"):
+            await work
+        assert other.token == 2
+        await other.renew()
+
+    run_story(story)
+
+
+def test_releases_the_lease_of_a_block_cancelled_from_outside() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        begun = asyncio.Event()
+
+        async def sweep() -> None:
+            async with leases.hold(stores, "sweeper"):
+                begun.set()
+                await asyncio.Event().wait()
+
+        work = asyncio.create_task(sweep())
+        await begun.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert (await leases.take(stores, "sweeper")).token == 2
+
+    run_story(story)
+
+
+def test_recovers_from_one_failed_renewal() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        tries: list[int] = []
+        enough = asyncio.Event()
+
+        async def renew() -> None:
+            tries.append(1)
+            if len(tries) % 2:
+                raise RetryLater("busy")
+            if len(tries) == 6:
+                enough.set()
+
+        async with keep_renewed(renew, SHORT_S):
+            await enough.wait()
+
+    run_story(story)
+
+
+def test_lease_is_lost_when_renewals_fail_for_its_whole_duration() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        async def renew() -> None:
+            raise RetryLater("busy")
+
+        async def hold() -> None:
+            async with keep_renewed(renew, SHORT_S):
+                await asyncio.Event().wait()
+
+        with pytest.raises(LeaseLost, match="busy"):
+            await hold()
+
+    run_story(story)
+
+
+def test_holder_that_renews_at_the_last_moment_keeps_the_lease() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        held = await leases.take(stores, "sweeper")
+
+        class RenewedInBetween:
+            """Engine that renews the holder's lease after the taker's read and before its write."""
+
+            async def run(self, operation: Operation[Any]) -> Any:
+                if isinstance(operation, PutItem) and held.record.until < clock.now() + SHORT_S / 2:
+                    await held.renew()
+                return await stores.tables.run(operation)
+
+        clock.advance(SHORT_S)
+        with pytest.raises(InProgress):
+            await leases.take(Stores(RenewedInBetween(), clock=clock), "sweeper")
+        await held.renew()
+
+    run_story(story)
+
+
+@pytest.mark.parametrize("fate", ["done", "not done"])
+def test_acquire_with_a_lost_response_yields_one_lease(fate: str) -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        engine = LossyTables(stores.tables)
+        engine.is_lost = lambda asked: fate if isinstance(asked, PutItem) and not engine.lost else None
+        held = await leases.take(Stores(engine, clock=clock), "sweeper")
+        assert (held.token, engine.lost) == (1, [fate])
+        await held.renew()
+
+    run_story(story)
+
+
+async def _hang() -> None:
+    await asyncio.Event().wait()
+
+
+async def _raise_refusal() -> None:
+    raise AccessRefused("AccessDeniedException", "not allowed")
+
+
+async def _raise_error() -> None:
+    raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize("renew", [_hang, _raise_refusal, _raise_error])
+def test_work_stops_when_its_lease_is_no_longer_renewed(
+    renew: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    async def story() -> None:
+        with pytest.raises(LeaseLost, match="could not be renewed"):
+            async with keep_renewed(renew, SHORT_S):
+                await asyncio.Event().wait()
+
+    asyncio.run(story())
+
+
+def test_component_holds_a_lease_only_with_its_patterns() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        async with leases.hold(stores.for_component("sweeper"), "sweeper"):
+            pass
+        with pytest.raises(ComponentRefused):
+            await leases.take(stores.for_component("onlooker"), "sweeper")
+
+    run_story(story)
+
+
+def test_the_design_check_finds_no_error_in_a_system_with_leases() -> None:
+    findings = asyncio.run(check_design(SYSTEM))
+    assert [each for each in findings if each.severity == "error"] == []
+
+
+def test_lease_record_has_no_expiry() -> None:
+    assert LEASES.ttl is None
+    with pytest.raises(ConditionFailed):
+        asyncio.run(_create_twice())
+
+
+async def _create_twice() -> None:
+    async with open_memory_stores() as stores:
+        await create_tables(stores, [LEASES])
+        record = LeaseItem(name="x", holder="h", token=1, until=0)
+        for _ in range(2):
+            await stores.run(leases.patterns.take(record, None))
+
+
+def test_rejects_a_lease_without_duration() -> None:
+    with pytest.raises(DeclarationError, match="above 0"):
+        Lease("LE", rate=Rate("sweep"), lease_s=0)

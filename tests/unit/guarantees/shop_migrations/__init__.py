@@ -1,1 +1,0 @@
-"""The migrations of the shop in `sql_announcing.py`."""

@@ -1,0 +1,102 @@
+"""Small table to migrate: berths by number become moorings by ship and day. Two berths may claim one
+mooring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast import (
+    Attr,
+    Entity,
+    Key,
+    Stores,
+    Table,
+    attr,
+    create_tables,
+    keep_names,
+    open_memory_stores,
+    transact,
+)
+from holdfast.guarantees import MIGRATIONS, Migration, fence, get_migration_state, lift_hold
+from holdfast.guarantees.table_migration import Pace
+
+NAME = "moorings"
+PACE = Pace(lease_seconds=5, hold_seconds=5, segments=1, page_rows=3)
+
+berths = Table("Berths", "berth", naming=keep_names)
+moorings = Table("Moorings", "ship", "day", naming=keep_names)
+
+
+class Berth(Entity, table=berths):
+    berth: Attr[str] = attr()
+    ship: Attr[str]
+    day: Attr[str]
+    note: Attr[str] = attr(default="")
+    version: Attr[int] = attr(default=1)
+
+    of = Key(berth)
+
+
+class Mooring(Entity, table=moorings):
+    ship: Attr[str] = attr()
+    day: Attr[str] = attr()
+    berth: Attr[str]
+    note: Attr[str] = attr(default="")
+    version: Attr[int] = attr(default=1)
+
+    of = Key(ship, day)
+
+
+def build_mooring(berth: Berth) -> Mooring:
+    if berth.ship == "ghost":
+        raise ValueError("no such ship")
+    return Mooring(ship=berth.ship, day=berth.day, berth=berth.berth, note=berth.note, version=berth.version)
+
+
+MOORINGS = Migration(
+    NAME,
+    Berth,
+    Mooring,
+    build_mooring,
+    version=Berth.version,
+    state=lambda: get_migration_state(NAME),
+    lift_hold=lift_hold,
+    plain_key=(Mooring.ship,),
+)
+
+
+async def moor(stores: Stores, berth: Berth) -> None:
+    """Write a berth as the application does, through the fence."""
+    to_source = transact(fence(NAME), Berth.put(berth))
+    await MOORINGS.write(stores, to_source, Mooring.put(build_mooring(berth)))
+
+
+async def cast_off(stores: Stores, berth: Berth) -> None:
+    to_source = transact(fence(NAME), Berth.of(berth.berth).delete())
+    await MOORINGS.write(stores, to_source, Mooring.of(berth.ship).delete(berth.day))
+
+
+async def read_moorings(stores: Stores) -> dict[str, Mooring]:
+    """Read the target table, keyed by berth."""
+    found = await stores.all(Mooring.scan(reason="every row is compared").consistent())
+    assert len({each.berth for each in found}) == len(found)
+    return {each.berth: each for each in found}
+
+
+def make_berths(count: int) -> list[Berth]:
+    return [Berth(berth=f"b{number}", ship=f"s{number}", day="mon") for number in range(count)]
+
+
+def run_story(story: Callable[[Stores], Awaitable[None]], *, rows: int = 10) -> None:
+    """Run a story on new in-memory stores that contain some berths."""
+
+    async def run() -> None:
+        async with open_memory_stores() as stores:
+            await create_tables(stores, [berths, MIGRATIONS])
+            for berth in make_berths(rows):
+                await stores.run(Berth.put(berth))
+            await story(stores)
+
+    asyncio.run(run())

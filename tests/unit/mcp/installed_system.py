@@ -1,0 +1,26 @@
+"""The harbour as an installed system, for processes that the tests start."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+HARBOUR = "tests.unit.mcp.harbour:SYSTEM"
+
+
+def install_system(folder: Path, name: str = "harbour", value: str = HARBOUR) -> dict[str, str]:
+    """Return an environment in which only this system is found by its entry point, and none of ours."""
+    place = folder / "installed"
+    _write_dist_info(place, name, f"[holdfast.systems]\n{name} = {value}\n")
+    # The first distribution of a name on the path wins: this one hides ours, and with it our systems.
+    _write_dist_info(place, "holdfast", "")
+    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join([str(place), str(ROOT)])}
+
+
+def _write_dist_info(place: Path, name: str, entry_points: str) -> None:
+    record = place / f"{name}-1.dist-info"
+    record.mkdir(parents=True, exist_ok=True)
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8")
+    (record / "entry_points.txt").write_text(entry_points, encoding="utf-8")

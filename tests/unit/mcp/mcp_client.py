@@ -1,0 +1,50 @@
+"""In-process agent: the SDK's client in front of the MCP server, with a harbour in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp import Client
+
+from holdfast import Stores, System, create_tables, open_memory_stores
+from holdfast.mcp import build_server
+from tests.unit.mcp.harbour import SYSTEM
+
+R = TypeVar("R")
+
+
+def run_as_agent(story: Callable[[Client, Stores], Awaitable[R]], *systems: System) -> R:
+    """Run a story with a client and the stores of the first system."""
+
+    async def run() -> R:
+        several = [open_memory_stores(system) for system in systems or (SYSTEM,)]
+        for stores in several:
+            assert stores.system is not None
+            await create_tables(stores, stores.system.tables)
+        try:
+            async with Client(build_server(several)) as client:
+                return await story(client, several[0])
+        finally:
+            for stores in several:
+                await stores.close()
+
+    return asyncio.run(run())
+
+
+async def call_tool(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+async def get_refusal(client: Client, name: str, **arguments: Any) -> str:
+    result = await client.call_tool(name, arguments)
+    assert result.is_error
+    assert result.structured_content is None
+    [content] = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text

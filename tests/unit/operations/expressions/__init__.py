@@ -1,0 +1,1 @@
+"""The expression language: parsing, evaluation, updates and projections."""

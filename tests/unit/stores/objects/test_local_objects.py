@@ -1,0 +1,330 @@
+"""The folder engine: encrypted, bound to its key, durable before the answer, and expired in time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from holdfast.core.errors import NotFound, ObjectDamaged, ObjectHeld, SettingsError, StoreFull
+from holdfast.operations.objects import (
+    BucketDefinition,
+    CreateBucket,
+    DeleteObject,
+    DescribeBucket,
+    GetObject,
+    HeadObject,
+    LifecycleRule,
+    ListObjects,
+    Operation,
+    PutObject,
+    SetLegalHold,
+    SweepBucket,
+)
+from holdfast.security.ciphers import FileCipher, open_file_cipher
+from holdfast.stores.objects.local import LocalObjects, file_storage, open_local_objects
+from holdfast.stores.objects.local.paths import STAGING_FOLDER, to_path
+
+R = TypeVar("R")
+
+BUCKET = "archive"
+DAY_S = 86_400.0
+BODY = b"my number is 555 0199"
+
+
+@dataclass
+class FakeClock:
+    moment: float = 1_763_200_000.0
+
+    def now(self) -> float:
+        return self.moment
+
+
+class ObjectsFolder:
+    """A folder of objects with its keys and its clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock, self.folder, self.keys = FakeClock(), folder / "objects", folder / "keys.json"
+        self.objects = self.open()
+
+    @property
+    def cipher(self) -> FileCipher:
+        return open_file_cipher(self.keys)
+
+    def open(self) -> LocalObjects:
+        return open_local_objects(self.folder, self.cipher, clock=self.clock)
+
+    def run(self, operation: Operation[R]) -> R:
+        return asyncio.run(self._run(operation))
+
+    async def _run(self, operation: Operation[R]) -> R:
+        return await self.objects.run(operation)
+
+    def sweep(self) -> int:
+        return self.run(SweepBucket(BUCKET))
+
+    def find_file(self, key: str) -> Path:
+        return self.folder / to_path(BUCKET, key)
+
+    def list_staged(self) -> list[Path]:
+        return list((self.folder / BUCKET / STAGING_FOLDER).iterdir())
+
+
+@pytest.fixture
+def objects_folder(tmp_path: Path) -> ObjectsFolder:
+    made = ObjectsFolder(tmp_path)
+    made.run(
+        CreateBucket(
+            BucketDefinition(name=BUCKET, lifecycle=(LifecycleRule(prefix="replay/", days=30),), holds=True)
+        )
+    )
+    return made
+
+
+# --- at rest ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("RP-44")
+def test_no_file_contains_the_plain_body(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY))
+    objects_folder.run(PutObject(BUCKET, "a", BODY + b"!"))
+    objects_folder.run(SetLegalHold(BUCKET, "a", True))
+    files = [each for each in objects_folder.folder.rglob("*") if each.is_file()]
+    assert objects_folder.find_file("a") in files
+    assert not [each for each in files if b"0199" in each.read_bytes()]
+
+
+def test_another_process_can_read_the_object(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY, content_type="text/plain", metadata={"k": "v"}))
+    info = objects_folder.run(HeadObject(BUCKET, "a"))
+    objects_folder.objects = objects_folder.open()
+    found = objects_folder.run(GetObject(BUCKET, "a"))
+    assert (found.body, found.info) == (BODY, info)
+    assert objects_folder.run(DescribeBucket(BUCKET)).holds
+
+
+def test_an_object_is_put_at_the_time_of_the_clock(objects_folder: ObjectsFolder) -> None:
+    assert objects_folder.run(PutObject(BUCKET, "a", BODY)).put_at == objects_folder.clock.moment
+    assert objects_folder.run(ListObjects(BUCKET)).objects[0].put_at == objects_folder.clock.moment
+
+
+def test_objects_stay_readable_when_keys_are_rotated(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY))
+    objects_folder.cipher.rotate()
+    objects_folder.run(PutObject(BUCKET, "b", BODY))
+    assert [objects_folder.run(GetObject(BUCKET, key)).body for key in ("a", "b")] == [BODY, BODY]
+
+
+def replace(objects_folder: ObjectsFolder, key: str, change: Callable[[bytes], bytes]) -> None:
+    objects_folder.find_file(key).write_bytes(change(objects_folder.find_file(key).read_bytes()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file[:-1],
+        lambda file: file[:40],
+        lambda file: b"",
+        lambda file: file + b"x",
+        lambda file: file.replace(b"text/plain", b"text/xhtml"),
+        lambda file: b"not ours" + file,
+    ],
+    ids=["cut", "cut short", "empty", "longer", "another content type", "another beginning"],
+)
+def test_a_file_that_was_changed_is_damaged(
+    objects_folder: ObjectsFolder, change: Callable[[bytes], bytes]
+) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY, content_type="text/plain"))
+    replace(objects_folder, "a", change)
+    with pytest.raises(ObjectDamaged):
+        objects_folder.run(GetObject(BUCKET, "a"))
+
+
+def test_swapped_file_is_damaged(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(CreateBucket(BucketDefinition(name="another")))
+    for bucket, key in ((BUCKET, "a"), (BUCKET, "b"), ("another", "a")):
+        objects_folder.run(PutObject(bucket, key, BODY))
+    replace(objects_folder, "b", lambda _: objects_folder.find_file("a").read_bytes())
+    replace(objects_folder, "a", lambda _: (objects_folder.folder / to_path("another", "a")).read_bytes())
+    for key in ("a", "b"):
+        with pytest.raises(ObjectDamaged):
+            objects_folder.run(GetObject(BUCKET, key))
+
+
+def test_damaged_object_that_may_be_held_is_kept(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY))
+    replace(objects_folder, "a", lambda file: file[:20])
+    for operation in (DeleteObject(BUCKET, "a"), PutObject(BUCKET, "a", BODY)):
+        with pytest.raises(ObjectDamaged):
+            objects_folder.run(operation)
+    assert objects_folder.find_file("a").exists()
+
+
+def test_uncreatable_folder_error_names_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match="setting `objects`"):
+        open_local_objects(tmp_path / "file" / "objects", open_file_cipher(tmp_path / "keys.json"))
+
+
+# --- on the disk --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("create_only", [True, False])
+def test_a_body_is_on_the_disk_before_its_name_and_its_name_before_the_answer(
+    objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch, create_only: bool
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    sync = file_storage._sync
+
+    def listening(path: Path) -> None:
+        sync(path)
+        synced.append(
+            (str(path.relative_to(objects_folder.folder)), objects_folder.find_file("new/a").exists())
+        )
+
+    monkeypatch.setattr(file_storage, "_sync", listening)
+    objects_folder.run(PutObject(BUCKET, "new/a", BODY, create_only=create_only))
+    staged, *folders = synced
+    assert staged[0].startswith(f"{BUCKET}/{STAGING_FOLDER}/") and not staged[1]
+    named = f"{BUCKET}/objects"
+    assert folders == [(f"{named}/new", True), (named, True), (BUCKET, True), (".", True)][: len(folders)]
+    assert len(folders) >= 2
+    assert objects_folder.list_staged() == []
+
+
+def test_a_deletion_is_on_the_disk_before_the_answer(
+    objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY))
+    synced: list[Path] = []
+    monkeypatch.setattr(file_storage, "_sync", synced.append)
+    objects_folder.run(DeleteObject(BUCKET, "a"))
+    assert synced == [objects_folder.find_file("a").parent]
+
+
+def test_failed_put_leaves_no_files(objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(file_storage, "_sync", failing)
+    with pytest.raises(StoreFull):
+        objects_folder.run(PutObject(BUCKET, "a", BODY))
+    monkeypatch.undo()
+    assert objects_folder.list_staged() == []
+    with pytest.raises(NotFound):
+        objects_folder.run(GetObject(BUCKET, "a"))
+
+
+def test_an_overwrite_and_a_hold_at_once_lose_neither(objects_folder: ObjectsFolder) -> None:
+    """Two engines on one folder act as two processes."""
+    other = objects_folder.open()
+    for round in range(20):
+        key, old, new = f"raced/{round}", b"old", b"new"
+        objects_folder.run(PutObject(BUCKET, key, old))
+
+        async def both(key: str = key, new: bytes = new) -> tuple[object, object]:
+            return await asyncio.gather(
+                objects_folder.objects.run(PutObject(BUCKET, key, new)),
+                other.run(SetLegalHold(BUCKET, key, True)),
+                return_exceptions=True,
+            )
+
+        overwritten, _ = asyncio.run(both())
+        found = objects_folder.run(GetObject(BUCKET, key))
+        assert found.info.held
+        assert found.body == (old if isinstance(overwritten, ObjectHeld) else new)
+
+
+# --- lifecycle ----------------------------------------------------------------------------------------------
+
+
+def test_sweep_deletes_only_expired_objects(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "replay/old", BODY))
+    objects_folder.run(PutObject(BUCKET, "kept/old", BODY))
+    objects_folder.clock.moment += 10 * DAY_S
+    objects_folder.run(PutObject(BUCKET, "replay/new", BODY))
+    assert objects_folder.sweep() == 0
+    objects_folder.clock.moment += 20 * DAY_S
+    assert objects_folder.sweep() == 1
+    assert [each.key for each in objects_folder.run(ListObjects(BUCKET)).objects] == [
+        "kept/old",
+        "replay/new",
+    ]
+    assert objects_folder.sweep() == 0
+
+
+def test_sweep_keeps_held_objects(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "replay/a", BODY))
+    objects_folder.run(SetLegalHold(BUCKET, "replay/a", True))
+    objects_folder.clock.moment += 40 * DAY_S
+    assert objects_folder.sweep() == 0
+    objects_folder.run(SetLegalHold(BUCKET, "replay/a", False))
+    assert objects_folder.sweep() == 1
+    with pytest.raises(NotFound):
+        objects_folder.run(GetObject(BUCKET, "replay/a"))
+
+
+def test_hold_does_not_reset_the_age_of_an_object(objects_folder: ObjectsFolder) -> None:
+    put = objects_folder.run(PutObject(BUCKET, "replay/a", BODY))
+    objects_folder.clock.moment += DAY_S
+    objects_folder.run(SetLegalHold(BUCKET, "replay/a", True))
+    assert objects_folder.run(HeadObject(BUCKET, "replay/a")).put_at == put.put_at
+
+
+def test_sweep_continues_past_a_damaged_object(objects_folder: ObjectsFolder) -> None:
+    for key in ("replay/a", "replay/b"):
+        objects_folder.run(PutObject(BUCKET, key, BODY))
+    replace(objects_folder, "replay/a", lambda file: file[:20])
+    objects_folder.clock.moment += 31 * DAY_S
+    assert objects_folder.sweep() == 1
+    assert objects_folder.find_file("replay/a").exists()
+
+
+def test_foreign_staged_file_is_left_alone(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY))
+    foreign = [
+        objects_folder.folder / BUCKET / STAGING_FOLDER / name for name in ("notes.txt", "old-notes", "1")
+    ]
+    for each in foreign:
+        each.write_text("not ours")
+    objects_folder.clock.moment += 2 * DAY_S
+    objects_folder.sweep()
+    assert sorted(objects_folder.list_staged()) == sorted(foreign)
+
+
+def test_simultaneous_puts_of_two_engines_do_not_collide(
+    objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = objects_folder.objects, objects_folder.open()
+    sync = file_storage._sync
+
+    def interrupt(path: Path) -> None:
+        monkeypatch.setattr(file_storage, "_sync", sync)
+        asyncio.run(other.run(PutObject(BUCKET, "theirs", b"theirs", create_only=True)))
+        sync(path)
+
+    monkeypatch.setattr(file_storage, "_sync", interrupt)
+    mine._execute(PutObject(BUCKET, "mine", b"mine", create_only=True))
+
+    assert [objects_folder.run(GetObject(BUCKET, key)).body for key in ("mine", "theirs")] == [
+        b"mine",
+        b"theirs",
+    ]
+
+
+def test_sweep_removes_staged_files_of_a_killed_process(objects_folder: ObjectsFolder) -> None:
+    objects_folder.run(PutObject(BUCKET, "a", BODY))
+    stray = (
+        objects_folder.folder / BUCKET / STAGING_FOLDER / f"{objects_folder.clock.moment:.3f}-{os.getpid()}-9"
+    )
+    stray.write_bytes(b"half of")
+    objects_folder.sweep()
+    assert objects_folder.list_staged() == [stray]
+    objects_folder.clock.moment += 2 * DAY_S
+    objects_folder.sweep()
+    assert objects_folder.list_staged() == []

@@ -1,0 +1,312 @@
+"""The embedded engine with a clock moved by hand: windows, retention, long visibility, ages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.core.limits import QUEUE_SWEEP_EVERY, QUEUE_SWEEP_ROWS
+from holdfast.operations.queues import (
+    Browse,
+    ChangeVisibility,
+    CreateQueue,
+    DeleteMessages,
+    DescribeQueue,
+    IncomingMessage,
+    OutgoingMessage,
+    QueueDefinition,
+    QueueDescription,
+    ReceiveMessages,
+    Redrive,
+    SendMessages,
+    SentMessage,
+    UpdateQueue,
+)
+from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+from holdfast.stores.queues.embedded.storage import sweeper
+
+from .fake_clock import FakeClock
+
+FIFO, PLAIN, DEAD = "orders.fifo", "orders", "dead"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def queues(clock: FakeClock) -> Iterator[EmbeddedQueues]:
+    with open_queues(clock=clock) as opened:
+        opened.run_blocking(CreateQueue(QueueDefinition(name=FIFO, fifo=True, retention_s=3600)))
+        opened.run_blocking(CreateQueue(QueueDefinition(name=DEAD)))
+        opened.run_blocking(
+            CreateQueue(
+                QueueDefinition(
+                    name=PLAIN, retention_s=3600, dead_letters=DEAD, receives_max=1, visibility_s=30
+                )
+            )
+        )
+        yield opened
+
+
+def _send(queues: EmbeddedQueues, body: str, group: str = "g", deduplication: str = "") -> SentMessage:
+    message = OutgoingMessage(body=body, group=group, deduplication=deduplication or body)
+    return queues.run_blocking(SendMessages(FIFO, (message,)))[0]
+
+
+def _send_plain(queues: EmbeddedQueues, *bodies: str, delay_s: int | None = None) -> None:
+    queues.run_blocking(
+        SendMessages(PLAIN, tuple(OutgoingMessage(body=body, delay_s=delay_s) for body in bodies))
+    )
+
+
+def _make_dead_letter(queues: EmbeddedQueues, clock: FakeClock, body: str) -> None:
+    _send_plain(queues, body)
+    _receive(queues, PLAIN)
+    clock.advance(31)
+    assert _receive(queues, PLAIN) == ()
+
+
+def _receive(queues: EmbeddedQueues, queue: str, count: int = 10) -> tuple[IncomingMessage, ...]:
+    return queues.run_blocking(ReceiveMessages(queue, count))
+
+
+def _bodies(received: tuple[IncomingMessage, ...]) -> list[str]:
+    return [each.body for each in received]
+
+
+def _describe(queues: EmbeddedQueues, queue: str) -> QueueDescription:
+    return queues.run_blocking(DescribeQueue(queue))
+
+
+def _rows(queues: EmbeddedQueues, table: str) -> int:
+    with queues.database.read_connection() as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").get)
+
+
+def test_recognizes_duplicates_for_five_minutes_after_the_original(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    first = _send(queues, "first", deduplication="evt")
+    queues.run_blocking(DeleteMessages(FIFO, (_receive(queues, FIFO)[0].receipt,)))
+    clock.advance(299)
+    assert _send(queues, "copy", deduplication="evt") == first
+
+    # The duplicate has not restarted the window.
+    clock.advance(2)
+    again = _send(queues, "again", deduplication="evt")
+    assert again.id != first.id
+    assert _bodies(_receive(queues, FIFO)) == ["again"]
+
+
+def test_sending_removes_expired_deduplication_ids(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    for number in range(50):
+        _send(queues, f"m{number}")
+    clock.advance(301)
+    for number in range(QUEUE_SWEEP_EVERY):
+        _send(queues, f"n{number}")
+
+    assert _rows(queues, "deduplications") == QUEUE_SWEEP_EVERY
+
+
+def test_a_message_past_retention_is_neither_received_nor_counted_nor_shown(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    _send_plain(queues, "old")
+    clock.advance(3000)
+    _send_plain(queues, "new")
+    clock.advance(601)
+
+    described = _describe(queues, PLAIN)
+    assert (described.visible, described.oldest_age_s) == (1, 601)
+    assert _bodies(queues.run_blocking(Browse(PLAIN))) == ["new"]
+    assert _bodies(_receive(queues, PLAIN)) == ["new"]
+
+
+def test_group_continues_when_its_head_is_past_retention(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    _send(queues, "old")
+    _receive(queues, FIFO)
+    clock.advance(3000)
+    _send(queues, "new")
+    clock.advance(700)
+
+    assert _bodies(_receive(queues, FIFO)) == ["new"]
+
+
+def test_sending_removes_messages_past_retention(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    for number in range(60):
+        _send(queues, f"m{number}", group=f"g{number % 7}")
+    clock.advance(3601)
+    for number in range(QUEUE_SWEEP_EVERY):
+        _send(queues, f"n{number}")
+
+    assert _rows(queues, "messages") == QUEUE_SWEEP_EVERY
+    assert _bodies(_receive(queues, FIFO)) == ["n0"]
+
+
+@pytest.mark.proves("RP-2")
+def test_activity_on_other_queues_removes_dead_letters_past_retention(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    _make_dead_letter(queues, clock, "dies")
+    clock.advance(5 * 86400)
+    for number in range(QUEUE_SWEEP_EVERY):
+        _send(queues, f"n{number}")
+
+    assert _rows(queues, "messages") == QUEUE_SWEEP_EVERY
+
+
+@pytest.mark.proves("RP-2")
+def test_dead_letter_past_retention_is_not_redriven(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    _make_dead_letter(queues, clock, "old")
+    clock.advance(2 * 86400)
+    _make_dead_letter(queues, clock, "new")
+    clock.advance(2 * 86400 + 60)
+
+    assert queues.run_blocking(Redrive(DEAD, PLAIN)) == 1
+    assert _bodies(_receive(queues, PLAIN)) == ["new"]
+    assert _rows(queues, "messages") == 1
+
+
+@pytest.mark.proves("RP-2")
+def test_waiting_receiver_removes_expired_messages(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    for number in range(QUEUE_SWEEP_ROWS + 20):
+        _send(queues, f"m{number}", group=f"g{number}")
+    _make_dead_letter(queues, clock, "dies")
+    clock.advance(5 * 86400)
+
+    assert queues.run_blocking(ReceiveMessages(PLAIN, 1, wait_s=0.2)) == ()
+    assert _rows(queues, "messages") == 0
+
+
+def test_waiting_receiver_checks_for_expired_messages_once_a_minute(
+    queues: EmbeddedQueues, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    def is_due(_: object, now: float) -> bool:
+        looks.append(now)
+        return False
+
+    monkeypatch.setattr(sweeper, "is_sweep_due", is_due)
+    for _ in range(3):
+        queues.run_blocking(ReceiveMessages(PLAIN, 1, wait_s=0.01))
+    assert len(looks) == 1
+    clock.advance(61)
+    queues.run_blocking(ReceiveMessages(PLAIN, 1, wait_s=0.01))
+    assert len(looks) == 2
+
+
+def test_compacting_removes_all_expired_rows(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    for number in range(2 * QUEUE_SWEEP_ROWS):
+        _send(queues, f"m{number}")
+    clock.advance(3601)
+    _send_plain(queues, "lives")
+
+    assert queues.compact()
+    assert _rows(queues, "messages") == 1
+    assert _rows(queues, "deduplications") == 0
+
+
+def test_shorter_retention_applies_to_existing_messages(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    _send_plain(queues, "m")
+    clock.advance(100)
+    queues.run_blocking(UpdateQueue(QueueDefinition(name=PLAIN, retention_s=60)))
+
+    assert _receive(queues, PLAIN) == ()
+
+
+def test_a_message_can_be_held_for_twelve_hours(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    queues.run_blocking(UpdateQueue(QueueDefinition(name=PLAIN, retention_s=14 * 86400)))
+    _send_plain(queues, "m")
+    (held,) = _receive(queues, PLAIN)
+    queues.run_blocking(ChangeVisibility(PLAIN, (held.receipt,), 12 * 3600))
+    clock.advance(12 * 3600 - 1)
+    assert _receive(queues, PLAIN) == ()
+
+    clock.advance(1)
+    assert _bodies(_receive(queues, PLAIN)) == ["m"]
+
+
+def test_honours_a_delay_of_fifteen_minutes(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    _send_plain(queues, "m", delay_s=900)
+    clock.advance(899)
+    assert (_describe(queues, PLAIN).delayed, _receive(queues, PLAIN)) == (1, ())
+
+    clock.advance(1)
+    assert _bodies(_receive(queues, PLAIN)) == ["m"]
+
+
+def test_describes_the_age_of_the_oldest_message(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    assert _describe(queues, PLAIN).oldest_age_s is None
+    _send_plain(queues, "a")
+    clock.advance(40)
+    _send_plain(queues, "b")
+    clock.advance(2)
+
+    assert _describe(queues, PLAIN).oldest_age_s == 42
+
+
+def test_redriven_message_has_a_full_retention_period(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    _send_plain(queues, "m")
+    _receive(queues, PLAIN)
+    clock.advance(31)
+    assert _receive(queues, PLAIN) == ()
+    # Longer than the retention period of its source queue.
+    clock.advance(3600)
+    assert queues.run_blocking(Redrive(DEAD, PLAIN)) == 1
+
+    clock.advance(3599)
+    assert [(each.body, each.receives) for each in _receive(queues, PLAIN)] == [("m", 1)]
+
+
+def test_dead_letter_in_flight_blocks_the_redrive_of_its_group(clock: FakeClock) -> None:
+    with open_queues(clock=clock) as queues:
+        for name in ("dead.fifo", "live.fifo"):
+            queues.run_blocking(CreateQueue(QueueDefinition(name=name, fifo=True)))
+        messages = tuple(
+            OutgoingMessage(body=body, group=body[0], deduplication=body) for body in ("a1", "a2", "b1")
+        )
+        queues.run_blocking(SendMessages("dead.fifo", messages))
+        (held,) = queues.run_blocking(ReceiveMessages("dead.fifo"))
+        assert held.body == "a1"
+
+        assert queues.run_blocking(Redrive("dead.fifo", "live.fifo")) == 1
+        assert _bodies(queues.run_blocking(ReceiveMessages("live.fifo", 10))) == ["b1"]
+
+
+def test_a_clock_that_was_set_back_does_not_change_the_order(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    _send(queues, "1")
+    clock.advance(-100)
+    _send(queues, "2")
+
+    assert _bodies(queues.run_blocking(Browse(FIFO))) == ["1", "2"]
+
+
+def test_without_its_dead_letter_queue_a_message_is_not_lost(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    from holdfast.operations.queues import DeleteQueue
+
+    _send_plain(queues, "m")
+    _receive(queues, PLAIN)
+    queues.run_blocking(DeleteQueue(DEAD))
+    clock.advance(31)
+
+    assert [each.receives for each in _receive(queues, PLAIN)] == [2]
+
+
+def test_many_dead_messages_are_moved_past_in_one_receive(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    for _ in range(30):
+        _send_plain(queues, *(f"m{number}" for number in range(10)))
+    for _ in range(30):
+        assert len(_receive(queues, PLAIN)) == 10
+    clock.advance(31)
+    _send_plain(queues, "alive")
+
+    assert _bodies(_receive(queues, PLAIN, 1)) == ["alive"]
+    assert _describe(queues, DEAD).visible == 300

@@ -1,0 +1,130 @@
+"""Units that share a transaction share cached facts about a queue, while those facts still hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.operations.queues import (
+    ChangeVisibility,
+    CreateQueue,
+    DeleteMessages,
+    DeleteQueue,
+    DescribeQueue,
+    Operation,
+    OutgoingMessage,
+    PurgeQueue,
+    QueueDefinition,
+    ReceiveMessages,
+    SendMessages,
+    UpdateQueue,
+)
+from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+from holdfast.stores.queues.embedded.storage import messages
+
+QUEUE = QueueDefinition(name="one")
+
+
+def _send() -> SendMessages:
+    return SendMessages("one", (OutgoingMessage(body="words"),))
+
+
+def _open(folder: Path) -> EmbeddedQueues:
+    queues = open_queues(folder / "queues.db")
+    queues.run_blocking(CreateQueue(QUEUE))
+    return queues
+
+
+def test_message_sent_after_a_purge_in_its_transaction_stays(tmp_path: Path) -> None:
+    async def both(queues: EmbeddedQueues) -> None:
+        await asyncio.gather(queues.run(_send()), queues.run(PurgeQueue("one")), queues.run(_send()))
+
+    with _open(tmp_path) as queues:
+        asyncio.run(both(queues))
+        assert queues.run_blocking(DescribeQueue("one")).visible == 1
+
+
+def test_message_sent_after_a_deletion_in_its_transaction_is_refused(tmp_path: Path) -> None:
+    async def both(queues: EmbeddedQueues) -> tuple[object, ...]:
+        sent, deleted = queues.run(_send()), queues.run(DeleteQueue("one"))
+        return await asyncio.gather(sent, deleted, queues.run(_send()), return_exceptions=True)
+
+    with _open(tmp_path) as queues:
+        outcomes = asyncio.run(both(queues))
+        assert isinstance(outcomes[2], NotFound)
+        with pytest.raises(NotFound):
+            queues.run_blocking(DescribeQueue("one"))
+
+
+def test_message_sent_after_a_redefinition_in_its_transaction_follows_it(
+    tmp_path: Path,
+) -> None:
+    slower = QueueDefinition(name="one", delay_s=60)
+
+    async def both(queues: EmbeddedQueues) -> None:
+        await asyncio.gather(queues.run(_send()), queues.run(UpdateQueue(slower)), queues.run(_send()))
+
+    with _open(tmp_path) as queues:
+        asyncio.run(both(queues))
+        found = queues.run_blocking(DescribeQueue("one"))
+        assert (found.visible, found.delayed) == (1, 1)
+
+
+def test_attributes_of_any_mapping_are_sent(tmp_path: Path) -> None:
+    message = OutgoingMessage(body="words", attributes=MappingProxyType({"k": "v"}))
+    with _open(tmp_path) as queues:
+        queues.run_blocking(SendMessages("one", (message,)))
+        (received,) = queues.run_blocking(ReceiveMessages("one"))
+        assert received.attributes == {"k": "v"}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        SendMessages("one", (OutgoingMessage(body="a"), OutgoingMessage(body="b", attributes=5))),  # type: ignore[arg-type]
+        SendMessages("one", (OutgoingMessage(body="a"), "b")),  # type: ignore[arg-type]
+        DeleteMessages("one", ("1-x", 5)),  # type: ignore[arg-type]
+        ChangeVisibility("one", (None,), 3),  # type: ignore[arg-type]
+    ],
+    ids=["attributes", "message", "deleted receipt", "held receipt"],
+)
+def test_invalid_request_fails_alone(tmp_path: Path, odd: Operation[Any]) -> None:
+    async def together(queues: EmbeddedQueues) -> Sequence[Any]:
+        return await asyncio.gather(
+            queues.run(_send()), queues.run(odd), queues.run(_send()), return_exceptions=True
+        )
+
+    with _open(tmp_path) as queues:
+        before, refused, after = asyncio.run(together(queues))
+        assert isinstance(refused, InvalidRequest)
+        assert isinstance(before, tuple)
+        assert isinstance(after, tuple)
+        assert queues.run_blocking(DescribeQueue("one")).visible == 2
+
+
+def test_invalid_messages_are_found_before_the_first_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(attributes: Mapping[str, str]) -> bytes:
+        if attributes:
+            raise InvalidRequest("These attributes cannot be written.")
+        return b"{}"
+
+    async def together(queues: EmbeddedQueues) -> Sequence[Any]:
+        odd = SendMessages(
+            "one", (OutgoingMessage(body="a"), OutgoingMessage(body="b", attributes={"k": "v"}))
+        )
+        return await asyncio.gather(queues.run(_send()), queues.run(odd), return_exceptions=True)
+
+    monkeypatch.setattr(messages, "encode_attributes", refuse)
+    with _open(tmp_path) as queues:
+        before, refused = asyncio.run(together(queues))
+        assert isinstance(refused, InvalidRequest)
+        assert isinstance(before, tuple)
+        assert queues.run_blocking(DescribeQueue("one")).visible == 1

@@ -1,0 +1,1 @@
+"""The SQLite layer: opening, reading, committing, turns between processes, leases, and error mapping."""

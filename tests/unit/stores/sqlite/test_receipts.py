@@ -1,0 +1,138 @@
+"""Waiting for a write: in threads, in event loops, with a timeout, and after cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import apsw
+import pytest
+
+from holdfast.core.errors import ConditionFailed
+from holdfast.stores.sqlite import CommitFuture, Database
+from holdfast.stores.sqlite.commit_futures import complete_all
+from tests.unit.stores.sqlite.pairs import half_a_pair, numbers_in, pair
+
+
+def settle(receipt: CommitFuture[int], value: int | None = None, error: BaseException | None = None) -> None:
+    receipt.set_outcome(value, error)
+    complete_all([receipt])
+
+
+def test_outcome_is_unknown_until_announced() -> None:
+    receipt: CommitFuture[int] = CommitFuture()
+    receipt.set_outcome(1, None)
+    assert not receipt.done()
+    with pytest.raises(TimeoutError, match="may still be"):
+        receipt.result(0)
+    complete_all([receipt])
+    assert receipt.done()
+    assert receipt.result() == 1
+
+
+def test_many_threads_can_wait_for_one_receipt() -> None:
+    receipt: CommitFuture[int] = CommitFuture()
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(receipt.result(30))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    settle(receipt, 7)
+    for thread in threads:
+        thread.join(30)
+    assert results == [7] * 5
+
+
+def test_an_event_loop_awaits_a_write(database: Database) -> None:
+    async def write() -> int:
+        return await database.submit(pair(3))
+
+    assert asyncio.run(write()) == 3
+    assert numbers_in(database) == {3}
+
+
+def test_a_refusal_is_raised_where_it_is_awaited(database: Database) -> None:
+    async def write() -> None:
+        await database.submit(half_a_pair(1, ConditionFailed()))
+
+    with pytest.raises(ConditionFailed):
+        asyncio.run(write())
+
+
+def test_many_tasks_await_their_writes_together(file_database: Database) -> None:
+    async def write(number: int) -> int:
+        return await file_database.submit(pair(number))
+
+    async def write_all() -> list[int]:
+        return list(await asyncio.gather(*(write(number) for number in range(100))))
+
+    assert asyncio.run(write_all()) == list(range(100))
+    assert file_database.committer.commits < 50
+
+
+def test_an_event_loop_is_woken_once_for_all_receipts_of_a_transaction() -> None:
+    async def wait_for_all() -> int:
+        loop = asyncio.get_running_loop()
+        wake_ups = 0
+        original = loop.call_soon_threadsafe
+
+        def count_wake_up(*arguments: object, **options: object) -> object:
+            nonlocal wake_ups
+            wake_ups += 1
+            return original(*arguments, **options)  # type: ignore[arg-type]
+
+        loop.call_soon_threadsafe = count_wake_up  # type: ignore[assignment,method-assign]
+        receipts: list[CommitFuture[int]] = [CommitFuture() for _ in range(32)]
+        tasks = [asyncio.ensure_future(_wait(receipt)) for receipt in receipts]
+        await asyncio.sleep(0)
+        thread = threading.Thread(target=complete_all, args=(receipts,))
+        thread.start()
+        await asyncio.gather(*tasks)
+        thread.join()
+        return wake_ups
+
+    assert asyncio.run(wait_for_all()) == 1
+
+
+async def _wait(receipt: CommitFuture[int]) -> int:
+    return await receipt
+
+
+def test_cancelled_task_does_not_undo_its_write(file_database: Database) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(connection: apsw.Connection) -> int:
+        entered.set()
+        assert go_on.wait(30)
+        return pair(1)(connection)
+
+    async def give_up() -> None:
+        task = asyncio.ensure_future(_wait(file_database.submit(slow)))
+        await asyncio.to_thread(entered.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        await file_database.submit(pair(2))
+
+    asyncio.run(give_up())
+    assert numbers_in(file_database) == {1, 2}
+
+
+def test_closed_event_loop_does_not_disturb_the_committer(file_database: Database) -> None:
+    go_on = threading.Event()
+
+    def slow(connection: apsw.Connection) -> int:
+        assert go_on.wait(30)
+        return pair(1)(connection)
+
+    async def leave() -> CommitFuture[int]:
+        receipt = file_database.submit(slow)
+        task = asyncio.ensure_future(_wait(receipt))
+        await asyncio.sleep(0)
+        task.cancel()
+        return receipt
+
+    receipt = asyncio.run(leave())
+    go_on.set()
+    assert receipt.result(30) == 1
+    file_database.write(pair(2))

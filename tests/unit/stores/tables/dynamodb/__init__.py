@@ -1,0 +1,1 @@
+"""The DynamoDB engine beyond its contract: credentials, retries, unknown outcomes, and every SDK error."""

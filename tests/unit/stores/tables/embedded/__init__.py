@@ -1,0 +1,1 @@
+"""The embedded tables engine: behaviour that the protocol cannot show."""

@@ -1,1 +1,0 @@
-"""The tables engine in process: what the protocol cannot show."""

@@ -1,0 +1,48 @@
+"""In-process calls of an app, and the form of every problem response."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+from fastapi import APIRouter, FastAPI
+
+from holdfast.web import make_app
+
+PROBLEM_JSON = "application/problem+json"
+
+
+def build_app(*routers: APIRouter, **options: Any) -> FastAPI:
+    return make_app("Seats", "1.2.3", routers, **options)
+
+
+def call(
+    app: FastAPI,
+    method: str,
+    path: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    json: object = None,
+    content: bytes | AsyncIterator[bytes] | None = None,
+    host: str = "localhost",
+) -> httpx.Response:
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+            encoded = httpx.Headers(headers, encoding="latin-1")
+            return await client.request(method, path, headers=encoded, json=json, content=content)
+
+    return asyncio.run(send())
+
+
+def get_problem(answer: httpx.Response) -> dict[str, Any]:
+    """Check that the response is a problem, and return it."""
+    assert answer.headers["content-type"] == PROBLEM_JSON
+    problem: dict[str, Any] = answer.json()
+    assert problem.keys() - {"errors"} == {"type", "title", "status", "detail", "instance"}
+    assert problem["status"] == answer.status_code
+    assert uuid.UUID(problem["instance"]).urn == problem["instance"]
+    return problem
